@@ -1,0 +1,23 @@
+#pragma once
+
+/// DGAP_MULTIVERSION before a function compiles it for AVX-512, AVX2 and the baseline, and picks at
+/// load time. The functions are plain loops over fixed arrays of lanes (kLanes accumulators, folded
+/// in one order), and the project is built with -ffp-contract=off, so every version gives the same
+/// bits. On other processors and compilers it is empty and the code is the portable one.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__linux__) && \
+    !defined(DGAP_NO_MULTIVERSION)
+#define DGAP_MULTIVERSION \
+  __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define DGAP_MULTIVERSION
+#endif
+
+/// For helpers that are called from a DGAP_MULTIVERSION function: they must be inlined, or they
+/// would be compiled once, for the baseline.
+#define DGAP_INLINE inline __attribute__((always_inline))
+
+namespace dgap::base {
+
+inline constexpr int kLanes = 16;
+
+}  // namespace dgap::base

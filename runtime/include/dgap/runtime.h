@@ -1,0 +1,85 @@
+/* dgap runtime, C ABI. Repairs next-token logits of a model that is decoded over a low-bit key/value
+ * cache (DGAP, arXiv:2607.16248). Everything here is C11; no call after creation allocates or locks.
+ *
+ * Order in a sampler: first, on raw logits, before penalties, temperature and truncation. */
+#ifndef DGAP_RUNTIME_H
+#define DGAP_RUNTIME_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(DGAP_RUNTIME_BUILD)
+#define DGAP_API __attribute__((visibility("default")))
+#else
+#define DGAP_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct dgap_bundle dgap_bundle;     /* an opened bundle; immutable, shared by threads */
+typedef struct dgap_restorer dgap_restorer; /* one precision of a bundle, with scratch: one per thread */
+
+typedef enum dgap_status {
+  DGAP_OK = 0,
+  DGAP_INVALID_ARGUMENT = 1, /* a null pointer, a width below the vocabulary, an unknown precision */
+  DGAP_IO = 2,               /* the bundle cannot be read, or is damaged */
+  DGAP_UNSUPPORTED = 3,      /* newer major version, unknown required feature */
+  DGAP_OUT_OF_MEMORY = 4,
+  DGAP_INTERNAL = 5
+} dgap_status;
+
+typedef enum dgap_dtype { DGAP_F32 = 0, DGAP_F16 = 1, DGAP_BF16 = 2 } dgap_dtype;
+
+typedef enum dgap_verdict {
+  DGAP_KEEP = 0,     /* risk <= tau: the row is as it was */
+  DGAP_RESTORE = 1,  /* the window was corrected */
+  DGAP_ESCALATE = 2, /* distorted and not covered: the row is as it was; fall back to something else */
+  DGAP_REJECTED = 3  /* NaN, +inf or no finite logit: the row is as it was */
+} dgap_verdict;
+
+/* Logits in the caller's memory, corrected in place. Strides in bytes: row_stride between rows,
+ * element_stride between logits of a row (sizeof(element) when contiguous; llama.cpp's structs are
+ * wider). width >= vocabulary of the bundle: what lies beyond it is never read or written. */
+typedef struct dgap_logits {
+  void* data;
+  dgap_dtype dtype;
+  int64_t rows;
+  int64_t width;
+  int64_t row_stride;
+  int64_t element_stride;
+} dgap_logits;
+
+typedef struct dgap_result {
+  int32_t verdict; /* dgap_verdict */
+  int32_t window;  /* candidates used: K_b, less where fewer logits are finite */
+  float risk;      /* sigmoid of the detector, in [0, 1]; NaN when rejected */
+} dgap_result;
+
+/* Message of the last failed call in this thread; never NULL. */
+DGAP_API const char* dgap_last_error(void);
+DGAP_API const char* dgap_runtime_version(void);
+
+/* Opens a bundle directory; every file is checked for size and hash. */
+DGAP_API dgap_status dgap_bundle_open(const char* directory, dgap_bundle** bundle);
+DGAP_API void dgap_bundle_close(dgap_bundle* bundle); /* NULL is fine; after its restorers */
+DGAP_API int32_t dgap_bundle_precision_count(const dgap_bundle* bundle);
+DGAP_API const char* dgap_bundle_precision_name(const dgap_bundle* bundle, int32_t index); /* NULL outside */
+DGAP_API int64_t dgap_bundle_vocab_size(const dgap_bundle* bundle);
+
+DGAP_API dgap_status dgap_restorer_create(const dgap_bundle* bundle, const char* precision,
+                                          dgap_restorer** restorer);
+DGAP_API void dgap_restorer_destroy(dgap_restorer* restorer);
+
+/* Detector only: verdicts and risks, logits unchanged. results: one per row. */
+DGAP_API dgap_status dgap_restorer_score(dgap_restorer* restorer, const dgap_logits* logits,
+                                         dgap_result* results);
+/* Detector and corrector, in place. Logits outside the window keep every bit. */
+DGAP_API dgap_status dgap_restorer_restore(dgap_restorer* restorer, const dgap_logits* logits,
+                                           dgap_result* results);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

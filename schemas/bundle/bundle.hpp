@@ -1,0 +1,86 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// Bundles, `dgap-bundle` 1.0 (schemas/bundle/bundle-format.md): what a serving stack loads. This
+/// target depends on nothing but the C++ library and nlohmann-json, because the runtime links it.
+namespace dgap::schemas {
+
+/// A tensor of weights.safetensors: F32, row-major.
+struct Tensor {
+  std::vector<std::int64_t> shape;
+  std::vector<float> data;
+};
+using Tensors = std::map<std::string, Tensor, std::less<>>;
+
+/// A detector or corrector: feed-forward networks, layers of `y = W x + b` with GELU (tanh form)
+/// between them; `linear` has one layer. Tensors of a network at prefix P: P.mean, P.scale [in] (standardisation), and
+/// P.<i>.weight [out, in], P.<i>.bias [out] for i < layers. A detector is one network at `tensors`;
+/// a corrector has `<tensors>.shape` and, when `mass`, `<tensors>.mass` with as many layers.
+struct NetworkInfo {
+  std::string architecture;         // linear | mlp; detectors also constant, correctors also none
+  std::vector<std::string> inputs;  // of a corrector: {"logits"}
+  std::string tensors;              // prefix in weights.safetensors
+  int layers = 0;
+  bool mass = false;           // of a corrector
+  double constant_risk = 0.0;  // of `constant` (empty or one-class labels)
+};
+
+struct PrecisionEntry {
+  std::string scheme_json;
+  int window = 0;
+  double alpha = 0, rho_k = 0;
+  double coverage_mean = 0;
+  std::optional<double> coverage_lower, coverage_confidence;
+  double epsilon = 0, rho_c = 0, positive_rate = 0;
+  std::string mode = "threshold";  // threshold | always | off
+  double tau = 0;
+  std::optional<double> escalate_tau;
+  std::string threshold_policy;
+  NetworkInfo detector, corrector;
+  std::string validation_json = "{}";  // headline figures
+};
+
+struct BaseModel {
+  std::string name;
+  std::vector<std::string> architectures;
+  std::int64_t vocab_size = 0, logits_width = 0, hidden_size = 0;
+  std::string tokenizer_sha256, model_sha256;
+  std::string license;
+};
+
+struct Bundle {
+  BaseModel base_model;
+  std::string producer_version, producer_commit;
+  int features_version = 1;
+  std::vector<std::string> feature_names;
+  std::vector<std::string> required_features;
+  std::map<std::string, PrecisionEntry, std::less<>> precisions;
+  Tensors tensors;
+};
+
+/// Verification when a bundle is opened.
+enum class VerifyMode { full, size_only };
+
+/// Reads a bundle directory, treating every byte as hostile: sizes, hashes, paths (relative, inside,
+/// no links), versions, required features, JSON depth and size, safetensors header, shapes against
+/// the declared networks, finite weights. IoError naming file, key, what was found and expected.
+Bundle read_bundle(const std::filesystem::path& directory, VerifyMode verify = VerifyMode::full);
+
+/// Writes a bundle: every file into a temporary directory beside `directory`, manifest last, synced, then
+/// renamed into place (an older bundle there is replaced). `calibration_json` and `readme` are stored as they are;
+/// `provenance_json` is the only file with times and hosts.
+void write_bundle(const std::filesystem::path& directory, const Bundle& bundle, std::string_view calibration_json,
+                  std::string_view readme, std::string_view provenance_json);
+
+/// safetensors files of F32 tensors, with the format's own rules (no holes, no overlaps, no duplicate
+/// names, header at most 100 MB). Bytes are deterministic: names in order.
+std::string encode_safetensors(const Tensors& tensors);
+Tensors decode_safetensors(std::string_view bytes, std::string_view file_name);
+
+}  // namespace dgap::schemas

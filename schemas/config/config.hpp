@@ -1,0 +1,155 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "schemas/scheme/scheme.hpp"
+
+/// The configuration file, version 1 (schemas/config/config-format.md). Every field has its default here and
+/// nowhere else; the reader is typed by this schema, never by YAML's guesses.
+namespace dgap::schemas {
+
+struct RunConfig {
+  std::string name = "run";
+  std::string dir = "runs";  // the run directory is <dir>/<name>/
+  std::uint64_t seed = 1;
+  int threads = 0;  // 0 = all that the process may use
+};
+
+struct ModelConfig {
+  std::string path;                // required
+  std::string format = "auto";     // auto | gguf | huggingface
+  std::string compute = "auto";    // auto | f32 | bf16
+  std::string device = "cpu";      // cpu | cuda
+  std::int64_t memory_budget = 0;  // bytes; 0 = no limit
+};
+
+/// Which split of the corpus plays which part, and how many sites each book of it gives.
+struct SplitConfig {
+  std::string train = "train";
+  std::string validation = "validation";
+  std::string test = "test";
+};
+struct SitesConfig {
+  int train = 4;
+  int validation = 4;
+  int test = 4;
+};
+
+struct CorpusConfig {
+  std::string path;            // required
+  std::string layout = "pg19";
+  SplitConfig splits;
+  std::vector<int> context_lengths = {1024};
+  int decode_steps = 256;
+  SitesConfig sites_per_book;  // one integer, or {train, validation, test}
+  int front_matter = 512;      // tokens skipped at a book's beginning where the book is long enough
+};
+
+struct DecodeConfig {
+  std::string mode = "blocked";  // blocked | stepwise
+  int block = 128;               // teacher-forced rows per block
+};
+
+struct TraceConfig {
+  std::string logits = "compact";  // compact | full
+  int top = 0;                     // M; 0 = window.cap + 1
+  double alpha_max = 0.95;
+  bool hidden = false;
+  int units_per_part = 8;
+};
+
+struct WindowConfig {
+  double alpha = 0.9;
+  double rho_k = 0.8;
+  int cap = 256;
+  double confidence = 0.0;  // one-sided level of the lower bound that is reported; 0 = none
+};
+
+struct LabelsConfig {
+  double epsilon = 0.1;
+  double rho_c = 0.7;
+};
+
+struct DetectorConfig {
+  std::string architecture = "mlp";  // linear | mlp
+  std::vector<int> hidden = {64, 32};
+};
+
+struct CorrectorConfig {
+  std::string architecture = "mlp";            // linear | mlp
+  std::vector<int> hidden = {64, 32};
+  std::vector<std::string> inputs = {"logits"};
+  std::string objective = "extended";          // paper | extended
+  double temperature = 1.0;
+  double lambda_rank = 0.1;
+  double lambda_reg = 1e-4;
+};
+
+struct TrainingConfig {
+  int epochs = 10;
+  int batch = 256;
+  double learning_rate = 2e-3;
+  double weight_decay = 0.01;
+  int patience = 4;               // epochs without a better validation loss
+  double positive_weight = 1.0;   // class weight of y = 1 in the detector's loss
+};
+
+struct ThresholdConfig {
+  std::string policy = "tradeoff";  // fixed | tradeoff
+  double value = 0.60;              // of `fixed`
+  double cost = 0.01;               // nat per corrected step, of `tradeoff`
+};
+
+struct PasskeyConfig {
+  int cases = 20;
+  int context = 900;  // prompt tokens
+};
+struct EvaluateConfig {
+  PasskeyConfig passkey;
+};
+
+struct Config {
+  int version = 1;
+  RunConfig run;
+  ModelConfig model;
+  CorpusConfig corpus;
+  std::vector<Scheme> precisions;  // required, at least one, distinct names
+  DecodeConfig decode;
+  TraceConfig trace;
+  WindowConfig window;
+  LabelsConfig labels;
+  DetectorConfig detector;
+  CorrectorConfig corrector;
+  TrainingConfig training;
+  ThresholdConfig threshold;
+  EvaluateConfig evaluate;
+
+  std::filesystem::path run_directory() const { return std::filesystem::path(run.dir) / run.name; }
+  int trace_top() const { return trace.top > 0 ? trace.top : window.cap + 1; }
+};
+
+/// Reads and checks a configuration. `overrides` are "key.path=value" (value in YAML), applied
+/// before checking. UsageError with file, line, key path and the nearest known key on: unknown or
+/// duplicate keys, wrong types, values out of range, aliases that expand without bound, nesting
+/// deeper than 32, a file over 1 MiB, tabs as indentation, merge keys.
+Config read_config(const std::filesystem::path& file, const std::vector<std::string>& overrides = {});
+Config parse_config(std::string_view text, std::string_view file_name,
+                    const std::vector<std::string>& overrides = {});
+
+/// The fully resolved configuration as canonical YAML: every key, one order, shortest numbers.
+/// Reading it gives an equal Config.
+std::string to_yaml(const Config& config);
+
+/// The same without run.threads and run.dir, which must not change results: what traces carry,
+/// and what run_id is the SHA-256 of.
+std::string to_trace_yaml(const Config& config);
+
+/// The same again, restricted to what the named stage and those before it depend on (collect: run.seed,
+/// model, corpus, precisions, decode, trace, window.cap; and so on). Resuming compares these.
+std::string to_stage_yaml(const Config& config, std::string_view stage);
+
+}  // namespace dgap::schemas

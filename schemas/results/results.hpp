@@ -1,0 +1,65 @@
+#pragma once
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "schemas/config/config.hpp"
+
+/// The small JSON files through which stages meet in a run directory, each with a JSON Schema beside
+/// this file (windows.schema.json, threshold.schema.json, evaluation.schema.json, stage.schema.json).
+/// Non-finite numbers are written as null.
+namespace dgap::schemas {
+
+/// windows.json of one precision (arXiv:2607.16248 Eq. 4).
+struct WindowResult {
+  int window = 0;
+  double alpha = 0, rho_k = 0;
+  double coverage_mean = 0;
+  std::optional<double> coverage_lower, coverage_confidence;
+  double reachable = 0;  // E[mass of C(alpha)]: no K can cover more
+  bool capped = false;   // window.cap stopped the search
+  std::vector<int> curve_k;  // 1 .. cap
+  std::vector<double> curve_coverage;
+  double positive_rate = 0, uncovered_rate = 0;  // Eq. 9 labels on the validation traces
+  std::vector<double> coverage_quantiles;        // of c_t(K_b) at 5, 25, 50, 75, 95 %
+};
+using Windows = std::map<std::string, WindowResult>;
+void write_windows(const std::filesystem::path& file, const Windows& windows);
+Windows read_windows(const std::filesystem::path& file);
+
+/// threshold.json of one precision: one point per distinct score (thinned to at most 513), and always
+/// the ends tau = 0 (everything above) and tau = 1 (nothing).
+struct ThresholdCurve {
+  std::vector<double> tau, rate, drift, kl, top1_agreement, perplexity, kl_worse_share;
+};
+struct ThresholdResult {
+  double tau = 0.6;
+  std::string policy;
+  std::string mode = "threshold";  // threshold | always | off
+  double drift_before = 0, kl_before = 0;
+  ThresholdCurve curve;
+};
+using Thresholds = std::map<std::string, ThresholdResult>;
+void write_thresholds(const std::filesystem::path& file, const Thresholds& thresholds);
+Thresholds read_thresholds(const std::filesystem::path& file);
+
+/// Stages and their order: collect, calibrate, train, threshold, export, evaluate, report.
+/// A finished stage leaves <run>/stages/<stage>.json, written last: the key under which it ran and
+/// the SHA-256 of its outputs. Same key and unaltered outputs: the stage is skipped.
+class Stage {
+ public:
+  /// `inputs`: files of earlier stages that this one reads. FailedError naming the verb to run first
+  /// when one is missing. The key is the SHA-256 over to_stage_yaml(config, name) and the inputs' hashes.
+  Stage(const Config& config, std::string name, const std::vector<std::filesystem::path>& inputs);
+  bool done() const;
+  void finish(const std::vector<std::filesystem::path>& outputs) const;
+  const std::string& key() const { return key_; }
+
+ private:
+  std::filesystem::path run_directory_;
+  std::string name_, key_;
+};
+
+}  // namespace dgap::schemas
