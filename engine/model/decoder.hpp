@@ -47,10 +47,16 @@ struct CacheBytes {
   std::int64_t code_bytes_key = 0, code_bytes_value = 0;        // codes and scales of those
   std::int64_t total_elements_key = 0, total_elements_value = 0;  // all tokens
   std::int64_t total_bytes_key = 0, total_bytes_value = 0;      // with window, sinks, statistics
-  double bits_key() const;    // 8 * code bytes / elements; 16 where nothing is quantised
-  double bits_value() const;
-  double total_bits_key() const;
-  double total_bits_value() const;
+  // Bits per element: 8 * bytes / elements; 16 where nothing is quantised (or nothing is stored).
+  double bits_key() const { return bits(code_bytes_key, elements_key); }
+  double bits_value() const { return bits(code_bytes_value, elements_value); }
+  double total_bits_key() const { return bits(total_bytes_key, total_elements_key); }
+  double total_bits_value() const { return bits(total_bytes_value, total_elements_value); }
+
+ private:
+  static double bits(std::int64_t bytes, std::int64_t elements) {
+    return elements == 0 ? 16.0 : 8.0 * static_cast<double>(bytes) / static_cast<double>(elements);
+  }
 };
 
 /// One token sequence with its cache. Not thread-safe; parallel inside.
