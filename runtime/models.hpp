@@ -12,7 +12,8 @@ namespace dgap::runtime {
 
 class Detector {
  public:
-  /// architecture linear | mlp: network `info.tensors`, kDetectorWidth -> 1; constant: info.constant_risk.
+  /// architecture linear | mlp: network `info.tensors`, kDetectorWidth -> 1; constant:
+  /// info.constant_risk.
   Detector(const schemas::NetworkInfo& info, const schemas::Tensors& tensors);
   std::size_t scratch_floats() const;
   /// sigmoid(f(phi)), arXiv:2607.16248 Eq. 6.
@@ -24,14 +25,16 @@ class Detector {
   float constant_risk_ = 0.0f;
 };
 
-/// Delta z over the window (Eq. 12): shape network <tensors>.shape, inputs (phi, xi_i) -> 1 per candidate;
-/// plus, where the bundle has it, the mass network <tensors>.mass, phi -> 1, a common offset of the window.
+/// Delta z over the window (Eq. 12): shape network <tensors>.shape, inputs (phi, xi_i) -> 1 per
+/// candidate; plus, where the bundle has it, the mass network <tensors>.mass, phi -> 1, a common
+/// offset of the window.
 class Corrector {
  public:
   Corrector(const schemas::NetworkInfo& info, const schemas::Tensors& tensors);
   std::size_t scratch_floats(int window) const;
   /// delta [window.size()]
-  void deltas(const float* phi, std::span<const float> window, double lse, float* delta, float* scratch) const;
+  void deltas(const float* phi, std::span<const float> window, double lse, float* delta,
+              float* scratch) const;
 
  private:
   Network shape_, mass_;
