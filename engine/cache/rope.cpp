@@ -1,0 +1,76 @@
+#include "engine/cache/rope.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <string>
+
+#include "base/error.hpp"
+#include "base/multiversion.hpp"
+
+namespace dgap::engine {
+namespace {
+
+DGAP_INLINE void rotate(const float* x, const float* cosines, const float* sines, std::int64_t half,
+                        float* out) {
+  for (std::int64_t i = 0; i < half; ++i) {
+    const float a = x[i], b = x[i + half];
+    out[i] = a * cosines[i] - b * sines[i];
+    out[i + half] = b * cosines[i] + a * sines[i];
+  }
+}
+
+DGAP_MULTIVERSION void rotate_in_place(std::int64_t tokens, std::int64_t heads, std::int64_t half,
+                                       const float* cosines, const float* sines, float* x) {
+  for (std::int64_t t = 0; t < tokens; ++t) {
+    const float* c = cosines + t * half;
+    const float* s = sines + t * half;
+    for (std::int64_t h = 0; h < heads; ++h, x += 2 * half) rotate(x, c, s, half, x);
+  }
+}
+
+DGAP_MULTIVERSION void rotate_rows(std::int64_t rows, std::int64_t half, const float* cosines,
+                                   const float* sines, const float* x, std::int64_t stride,
+                                   float* out) {
+  for (std::int64_t r = 0; r < rows; ++r)
+    rotate(x + r * stride, cosines + r * half, sines + r * half, half, out + r * 2 * half);
+}
+
+}  // namespace
+
+RopeTable::RopeTable(int head_dim, double theta, std::int64_t capacity) : head_dim_(head_dim) {
+  if (head_dim <= 0 || head_dim % 2 != 0)
+    throw base::FailedError("head_dim " + std::to_string(head_dim) +
+                            ": rotary embeddings pair channels, so it must be even and positive");
+  for (int i = 0; i < head_dim / 2; ++i)
+    frequencies_.push_back(std::pow(theta, -2.0 * i / head_dim));
+  reserve(capacity);
+}
+
+void RopeTable::reserve(std::int64_t capacity) {
+  if (capacity <= capacity_) return;
+  if (capacity_ > 0) capacity = std::max(capacity, capacity_ + capacity_ / 2);
+  const std::size_t half = frequencies_.size();
+  cosines_.resize(static_cast<std::size_t>(capacity) * half);
+  sines_.resize(cosines_.size());
+  for (std::int64_t p = capacity_; p < capacity; ++p)
+    for (std::size_t i = 0; i < half; ++i) {
+      const double angle = static_cast<double>(p) * frequencies_[i];
+      cosines_[index(p) + i] = static_cast<float>(std::cos(angle));
+      sines_[index(p) + i] = static_cast<float>(std::sin(angle));
+    }
+  capacity_ = capacity;
+}
+
+void RopeTable::apply(std::int64_t first, std::int64_t tokens, std::int64_t heads, float* x) const {
+  assert(first >= 0 && first + tokens <= capacity_);
+  if (tokens > 0) rotate_in_place(tokens, heads, head_dim_ / 2, cosines(first), sines(first), x);
+}
+
+void RopeTable::apply(std::int64_t first, std::int64_t rows, const float* x, std::int64_t stride,
+                      float* out) const {
+  assert(first >= 0 && first + rows <= capacity_);
+  if (rows > 0) rotate_rows(rows, head_dim_ / 2, cosines(first), sines(first), x, stride, out);
+}
+
+}  // namespace dgap::engine
