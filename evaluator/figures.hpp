@@ -1,0 +1,25 @@
+#pragma once
+#include <span>
+#include <string_view>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "evaluator/outcomes.hpp"
+#include "statistics/resampling.hpp"
+
+/// From outcomes to the figures of evaluation.json (schemas/results/results-format.md).
+namespace dgap::evaluator {
+
+/// Entry of one precision: steps, reference, quantized, restored, restored_always, oracle_risky,
+/// oracle_all, detector, coverage, positive_rate, uncovered_rate.
+nlohmann::json figures(std::span<const Outcome> outcomes, double tau);
+
+/// The same shape with [low, high] in place of every mean: 95 % percentile bootstrap over books (over sites
+/// where there are fewer than 20 books).
+nlohmann::json intervals(std::span<const Outcome> outcomes, const statistics::Clusters& clusters, double tau,
+                         std::uint64_t seed);
+
+/// Mean KL before and after, and top-1 agreement, by decode step in at most 16 equal buckets.
+nlohmann::json by_step(std::span<const Outcome> outcomes, std::span<const std::int32_t> step_in_unit);
+
+}  // namespace dgap::evaluator

@@ -1,0 +1,71 @@
+#include "evaluator/outcomes.hpp"
+
+#include <tbb/blocked_range.h>
+#include <tbb/parallel_for.h>
+
+#include <algorithm>
+
+#include "base/stop.hpp"
+#include "runtime/features.hpp"
+#include "runtime/models.hpp"
+
+namespace dgap::evaluator {
+namespace {
+
+constexpr std::int64_t kStepsPerTask = 64;
+
+struct Scratch {
+  statistics::StepWindow window;
+  std::vector<float> phi, delta, edited, network;
+};
+
+Outcome outcome(const schemas::PrecisionEntry& entry, const runtime::Detector& detector,
+                const runtime::Corrector& corrector, Scratch& scratch) {
+  const statistics::StepWindow& window = scratch.window;
+  const auto logits = window.logits();
+  Outcome result;
+  result.reference_nll = window.reference_nll();
+  result.coverage = window.coverage();
+  result.risky = window.risky(entry.epsilon, entry.rho_c);
+  result.uncovered = window.uncovered(entry.epsilon, entry.rho_c);
+  result.quantized = window.before();
+
+  runtime::detector_features(logits, window.lse(), window.entropy(), scratch.phi.data());
+  result.risk = detector.risk(scratch.phi.data(), scratch.network.data());
+  corrector.deltas(scratch.phi.data(), logits, window.lse(), scratch.delta.data(), scratch.network.data());
+  const std::span edited(scratch.edited.data(), logits.size());
+  for (std::size_t i = 0; i < logits.size(); ++i) edited[i] = logits[i] + scratch.delta[i];
+  result.always = window.after(edited);
+  result.corrected = entry.mode == "always" ||
+                     (entry.mode == "threshold" && result.risk > static_cast<float>(entry.tau));
+  result.restored = result.corrected ? result.always : result.quantized;
+
+  window.oracle(edited);
+  result.oracle = window.after(edited);
+  return result;
+}
+
+}  // namespace
+
+std::vector<Outcome> outcomes(const schemas::TracePart& trace, std::size_t precision,
+                              const schemas::PrecisionEntry& entry, const schemas::Tensors& tensors) {
+  const runtime::Detector detector(entry.detector, tensors);
+  const runtime::Corrector corrector(entry.corrector, tensors);
+  const auto width = static_cast<std::size_t>(entry.window);
+  std::vector<Outcome> results(static_cast<std::size_t>(trace.steps()));
+  tbb::parallel_for(tbb::blocked_range<std::int64_t>(0, trace.steps(), kStepsPerTask), [&](const auto& range) {
+    base::throw_if_stop_requested();
+    Scratch scratch;
+    scratch.phi.resize(runtime::kDetectorWidth);
+    scratch.delta.resize(width);
+    scratch.edited.resize(width);
+    scratch.network.resize(std::max(detector.scratch_floats(), corrector.scratch_floats(entry.window)));
+    for (std::int64_t step = range.begin(); step != range.end(); ++step) {
+      scratch.window.assign(trace, precision, step, entry.alpha, entry.window);
+      results[static_cast<std::size_t>(step)] = outcome(entry, detector, corrector, scratch);
+    }
+  });
+  return results;
+}
+
+}  // namespace dgap::evaluator

@@ -1,0 +1,33 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "schemas/bundle/bundle.hpp"
+#include "schemas/trace/trace.hpp"
+#include "statistics/window.hpp"
+
+/// What a bundle does to every step of a held-out trace.
+namespace dgap::evaluator {
+
+using Metrics = statistics::StepWindow::Metrics;
+
+/// One step of one precision.
+struct Outcome {
+  Metrics quantized;     // as decoded
+  Metrics restored;      // as the bundle serves it: detector, threshold, corrector
+  Metrics always;        // every step corrected, whatever the risk
+  Metrics oracle;        // the reference's shape and window mass: the ceiling of any window corrector
+  double reference_nll = 0;
+  double coverage = 0;  // c_t(K_b), arXiv:2607.16248 Eq. 7
+  float risk = 0;
+  bool corrected = false;
+  bool risky = false;      // y_t, Eq. 9
+  bool uncovered = false;  // distorted and not covered
+};
+
+/// Outcomes of all steps of `trace` (one precision read, `precision` its index) under the bundle's entry,
+/// through the runtime's own detector and corrector. Parallel over steps; the same for any thread count.
+std::vector<Outcome> outcomes(const schemas::TracePart& trace, std::size_t precision,
+                              const schemas::PrecisionEntry& entry, const schemas::Tensors& tensors);
+
+}  // namespace dgap::evaluator

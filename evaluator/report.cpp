@@ -1,0 +1,258 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "base/version.hpp"
+#include "evaluator/evaluator.hpp"
+#include "evaluator/plots.hpp"
+#include "evaluator/report_page.hpp"
+#include "schemas/results/results.hpp"
+
+namespace dgap::evaluator {
+namespace {
+
+using nlohmann::json;
+
+/// A number of evaluation.json by path ("restored/kl"), NaN where it is null or absent.
+double at(const json& object, const std::string& path) {
+  const auto pointer = json::json_pointer("/" + path);
+  if (!object.contains(pointer) || !object.at(pointer).is_number()) return std::nan("");
+  return object.at(pointer).get<double>();
+}
+
+std::string fixed(double value, int digits) {
+  if (!std::isfinite(value)) return "–";
+  char buffer[48];
+  std::snprintf(buffer, sizeof buffer, "%.*f", digits, value);
+  return buffer;
+}
+
+/// KL spans four orders of magnitude: three significant digits.
+std::string significant(double value) {
+  if (!std::isfinite(value)) return "–";
+  char buffer[48];
+  std::snprintf(buffer, sizeof buffer, std::abs(value) < 1e-3 && value != 0 ? "%.1e" : "%.3g", value);
+  return buffer;
+}
+
+std::string percent(double share, int digits = 1) {
+  return std::isfinite(share) ? fixed(100 * share, digits) + "&nbsp;%" : "–";
+}
+
+/// "0.297 [0.285, 0.310]" as a title on the value.
+std::string with_interval(const json& entry, const json& interval, const std::string& path,
+                          std::string (*format)(double)) {
+  std::string title;
+  const auto pointer = json::json_pointer("/" + path);
+  if (interval.contains(pointer) && interval.at(pointer).is_array()) {
+    const json& ends = interval.at(pointer);
+    if (ends.size() == 2 && ends[0].is_number() && ends[1].is_number()) {
+      title = " title=\"95 % interval " + format(ends[0].get<double>()) + " to " + format(ends[1].get<double>()) + "\"";
+    }
+  }
+  return "<td" + title + ">" + format(at(entry, path)) + "</td>";
+}
+
+std::string one_digit(double v) { return fixed(v, 1); }
+std::string three_digits(double v) { return fixed(v, 3); }
+std::string share(double v) { return percent(v); }
+
+std::string row(const std::vector<std::string>& cells, const char* tag) {
+  std::string out = "<tr>";
+  for (const std::string& cell : cells) out += std::string("<") + tag + ">" + cell + "</" + tag + ">";
+  return out + "</tr>";
+}
+
+struct Inputs {
+  schemas::Windows windows;
+  schemas::Thresholds thresholds;
+  json evaluation;
+  std::vector<std::string> names;  // precisions in the config's order
+};
+
+std::string damage_table(const Inputs& in) {
+  std::string out = "<table>" + row({"precision", "bits K / V", "perplexity", "KL", "drift", "top-1 agreement",
+                                     "risky steps", "K<sub>b</sub>", "coverage", "uncovered"},
+                                    "th");
+  for (const std::string& name : in.names) {
+    const json& e = in.evaluation["precisions"][name];
+    const json& i = in.evaluation["intervals"]["precisions"][name];
+    const schemas::WindowResult& w = in.windows.at(name);
+    out += "<tr><th>" + escape(name) + "</th><td>" + significant(at(e, "bits_per_element/key")) + " / " +
+           significant(at(e, "bits_per_element/value")) + "</td>" +
+           with_interval(e, i, "quantized/perplexity", one_digit) + with_interval(e, i, "quantized/kl", significant) +
+           with_interval(e, i, "quantized/drift", three_digits) +
+           with_interval(e, i, "quantized/top1_agreement", share) + with_interval(e, i, "positive_rate", share) +
+           "<td>" + std::to_string(w.window) + (w.capped ? "*" : "") + "</td>" +
+           with_interval(e, i, "coverage/mean", three_digits) + with_interval(e, i, "uncovered_rate", share) + "</tr>";
+  }
+  return out + "</table>";
+}
+
+std::string repair_table(const Inputs& in) {
+  std::string out =
+      "<table>" + row({"precision", "mode, &tau;", "corrected", "KL before", "KL after", "removed", "made worse",
+                       "KL, every step", "ceiling, risky steps", "ceiling, every step", "gap closed", "detector AUC",
+                       "perplexity after", "top-1 after"},
+                      "th");
+  for (const std::string& name : in.names) {
+    const json& e = in.evaluation["precisions"][name];
+    const json& i = in.evaluation["intervals"]["precisions"][name];
+    const schemas::ThresholdResult& t = in.thresholds.at(name);
+    const double before = at(e, "quantized/kl"), after = at(e, "restored/kl"), ceiling = at(e, "oracle_all/kl");
+    const double removed = (before - after) / before;
+    const double closed = (before - after) / (before - ceiling);
+    out += "<tr><th>" + escape(name) + "</th><td>" + escape(t.mode) +
+           (t.mode == "threshold" ? " " + fixed(t.tau, 3) : "") + "</td>" +
+           with_interval(e, i, "restored/correction_rate", share) + with_interval(e, i, "quantized/kl", significant) +
+           with_interval(e, i, "restored/kl", significant) + "<td>" + percent(removed) + "</td>" +
+           with_interval(e, i, "restored/kl_worse_share", share) +
+           with_interval(e, i, "restored_always/kl", significant) +
+           with_interval(e, i, "oracle_risky/kl", significant) + with_interval(e, i, "oracle_all/kl", significant) +
+           "<td>" + percent(closed) + "</td><td>" + fixed(at(e, "detector/auc"), 3) + "</td>" +
+           with_interval(e, i, "restored/perplexity", one_digit) +
+           with_interval(e, i, "restored/top1_agreement", share) + "</tr>";
+  }
+  return out + "</table>";
+}
+
+std::string coverage_plot(const Inputs& in) {
+  std::vector<Line> lines;
+  std::vector<Marker> markers;
+  double high = 2, rho = 0;
+  for (std::size_t i = 0; i < in.names.size(); ++i) {
+    const schemas::WindowResult& w = in.windows.at(in.names[i]);
+    Line line{in.names[i], {}, w.curve_coverage, static_cast<int>(i)};
+    for (const int k : w.curve_k) line.x.push_back(k);
+    if (!line.x.empty()) high = std::max(high, line.x.back());
+    markers.push_back({static_cast<double>(w.window), w.coverage_mean, "K_b = " + std::to_string(w.window),
+                       static_cast<int>(i)});
+    rho = w.rho_k;
+    lines.push_back(std::move(line));
+  }
+  return line_plot({"window size K", true, 1, high}, {"mean coverage c(K)", false, 0, 1}, lines, markers, {rho});
+}
+
+std::string kl_bars(const Inputs& in) {
+  std::vector<BarSeries> series = {{"quantised", {}, 0}, {"restored", {}, 2}, {"ceiling of any window corrector", {}, 7}};
+  double low = 1, high = 1e-3;
+  for (const std::string& name : in.names) {
+    const json& e = in.evaluation["precisions"][name];
+    const char* paths[] = {"quantized/kl", "restored/kl", "oracle_all/kl"};
+    for (std::size_t s = 0; s < series.size(); ++s) {
+      const double v = at(e, paths[s]);
+      series[s].values.push_back(v);
+      if (v > 0) low = std::min(low, v), high = std::max(high, v);
+    }
+  }
+  low = std::max(1e-6, std::pow(10, std::floor(std::log10(low))));
+  return bar_plot(in.names, series, {"KL(reference || decode), nat", true, low, high * 1.3});
+}
+
+std::string threshold_plots(const Inputs& in) {
+  std::string out;
+  for (const std::string& name : in.names) {
+    const schemas::ThresholdResult& t = in.thresholds.at(name);
+    if (t.curve.tau.empty() || t.kl_before <= 0) continue;
+    std::vector<double> relative;
+    for (const double kl : t.curve.kl) relative.push_back(kl / t.kl_before);
+    const auto [least, most] = std::minmax_element(relative.begin(), relative.end());
+    double chosen = 1;
+    for (std::size_t i = 0; i < t.curve.tau.size(); ++i) {
+      if (t.curve.tau[i] <= t.tau) chosen = relative[i];
+    }
+    out += "<figure><figcaption>" + escape(name) + "</figcaption>" +
+           line_plot({"threshold \xcf\x84", false, 0, 1},
+                     {"share", false, std::min(0.0, *least), std::max(1.05, std::min(2.0, *most * 1.02))},
+                     {{"KL after / KL before", t.curve.tau, relative, 0},
+                      {"correction rate", t.curve.tau, t.curve.rate, 3, true},
+                      {"share of steps made worse", t.curve.tau, t.curve.kl_worse_share, 1, true}},
+                     {{t.tau, chosen, t.mode == "off" ? "off" : "\xcf\x84 = " + fixed(t.tau, 3), 0}}, {1.0}) +
+           "</figure>";
+  }
+  return out;
+}
+
+std::string step_plot(const Inputs& in) {
+  std::vector<Line> lines;
+  double low = 1e9, high = 1e-9, last = 1;
+  for (std::size_t i = 0; i < in.names.size(); ++i) {
+    const json& by_step = in.evaluation["precisions"][in.names[i]]["by_step"];
+    Line line{in.names[i], by_step["first_step"].get<std::vector<double>>(), by_step["kl"].get<std::vector<double>>(),
+              static_cast<int>(i)};
+    for (const double v : line.y) {
+      if (v > 0) low = std::min(low, v), high = std::max(high, v);
+    }
+    if (!line.x.empty()) last = std::max(last, line.x.back());
+    lines.push_back(std::move(line));
+  }
+  if (low > high) return "";
+  return line_plot({"decode step", false, 0, last}, {"mean KL, nat", true, low * 0.8, high * 1.2}, lines, {});
+}
+
+std::string passkey_table(const Inputs& in) {
+  const auto pointer = json::json_pointer("/tasks/passkey");
+  if (!in.evaluation.contains(pointer)) return "<p>Not run (evaluate.passkey.cases is 0).</p>";
+  const json& task = in.evaluation.at(pointer);
+  std::string out = "<p>" + std::to_string(task["cases"].get<int>()) + " prompts of up to " +
+                    std::to_string(task["context"].get<int>()) +
+                    " tokens. Exact: every token of the answer right; token: share of answer tokens right. "
+                    "Reference (FP16 cache): exact " +
+                    percent(at(task, "reference/exact"), 0) + ", token " + percent(at(task, "reference/token"), 0) +
+                    ".</p><table>" +
+                    row({"precision", "quantised: exact", "token", "restored: exact", "token",
+                         "ceiling of the window: exact", "token"},
+                        "th");
+  for (const std::string& name : in.names) {
+    const json& p = task["precisions"][name];
+    out += "<tr><th>" + escape(name) + "</th>";
+    for (const char* path : {"quantized/exact", "quantized/token", "restored/exact", "restored/token", "oracle/exact",
+                             "oracle/token"}) {
+      out += "<td>" + percent(at(p, path), 0) + "</td>";
+    }
+    out += "</tr>";
+  }
+  return out + "</table>";
+}
+
+Inputs read_inputs(const schemas::Config& config) {
+  const auto directory = config.run_directory();
+  Inputs in{schemas::read_windows(directory / "windows.json"), schemas::read_thresholds(directory / "threshold.json"),
+            json::parse(base::read_file(directory / "evaluation.json"), nullptr, false), {}};
+  if (in.evaluation.is_discarded()) throw base::IoError((directory / "evaluation.json").string() + ": is not JSON");
+  for (const schemas::Scheme& scheme : config.precisions) in.names.push_back(scheme.name);
+  return in;
+}
+
+}  // namespace
+
+void report(const schemas::Config& config, base::Progress& progress) {
+  const auto directory = config.run_directory();
+  const schemas::Stage stage(config, "report",
+                             {directory / "windows.json", directory / "threshold.json", directory / "evaluation.json"});
+  if (stage.done()) return progress.info("report: up to date");
+  const Inputs in = read_inputs(config);
+  const json& first = in.evaluation["precisions"][in.names.front()];
+  PageContent page;
+  page.title = config.run.name;
+  page.facts = {{"model", in.evaluation["model"].value("name", "")},
+                {"held-out steps per precision", std::to_string(first["steps"].get<long>())},
+                {"reference perplexity", one_digit(at(first, "reference/perplexity"))},
+                {"corrector", config.corrector.architecture + ", objective " + config.corrector.objective},
+                {"resampled", in.evaluation["intervals"].value("clusters", "")},
+                {"dgap", std::string(base::version()) + " (" + std::string(base::commit()).substr(0, 12) + ")"}};
+  page.damage = damage_table(in);
+  page.coverage = coverage_plot(in);
+  page.bars = kl_bars(in);
+  page.repair = repair_table(in);
+  page.thresholds = threshold_plots(in);
+  page.by_step = step_plot(in);
+  page.passkey = passkey_table(in);
+  base::write_file_atomically(directory / "report.html", render(page));
+  stage.finish({directory / "report.html"});
+}
+
+}  // namespace dgap::evaluator
