@@ -19,8 +19,9 @@ Clusters clusters(const schemas::TracePart& trace);
 
 /// Percentile bootstrap over clusters of the mean of `values`: quantiles at the given levels.
 /// Deterministic for a seed.
-std::vector<double> bootstrap_mean(std::span<const double> values, const Clusters& clusters, int resamples,
-                                   std::uint64_t seed, std::span<const double> levels);
+std::vector<double> bootstrap_mean(std::span<const double> values, const Clusters& clusters,
+                                   int resamples, std::uint64_t seed,
+                                   std::span<const double> levels);
 
 /// Area under the ROC curve, ties counted half; NaN when one class is missing.
 double auc(std::span<const float> scores, std::span<const std::uint8_t> labels);
