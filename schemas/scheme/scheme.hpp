@@ -13,7 +13,8 @@ enum class Quantizer {
   exact,      // FP16, no codes (bits = 16)
   sign_mean,  // 1 bit:  sign(x) * mean|x|, sign(0) = +1
   lloyd_max,  // 2 bits: levels {-1.510, -.4528, .4528, 1.510} * RMS, threshold .9816 * RMS
-  symmetric,  // 2, 4, 8 bits: s = max|x| / (2^(b-1) - 1), q = rne(x / s) in [-(2^(b-1)-1), 2^(b-1)-1]
+  symmetric,  // 2, 4, 8 bits: s = max|x| / (2^(b-1) - 1), q = rne(x / s) in [-(2^(b-1)-1),
+              // 2^(b-1)-1]
   asymmetric  // 1..8 bits: min and s = (max - min) / (2^b - 1), q = rne(clamp((x - min) / s))
 };
 
@@ -30,10 +31,11 @@ struct TensorScheme {
   int bits = 16;  // 1, 2, 4, 8; 16 = exact
   Quantizer quantizer = Quantizer::exact;
   GroupAxis axis = GroupAxis::token;
-  int group_size = 0;      // values that share a scale; 0 = head_dim
-  bool center = false;     // minus the per-channel prefix mean (FP16)
-  bool normalize = false;  // divided by the per-channel prefix RMS (FP16), floor 1e-6... see schemes.md
-  bool rotate = false;     // Hadamard x random signs over the head's channels
+  int group_size = 0;   // values that share a scale; 0 = head_dim
+  bool center = false;  // minus the per-channel prefix mean (FP16)
+  bool normalize =
+      false;  // divided by the per-channel prefix RMS (FP16), floor 1e-6... see schemes.md
+  bool rotate = false;  // Hadamard x random signs over the head's channels
   bool operator==(const TensorScheme&) const = default;
 };
 
@@ -44,23 +46,26 @@ struct Scheme {
   TensorScheme key;
   TensorScheme value;
   bool key_before_rope = false;  // codes, residual window and sinks hold K before RoPE
-  int residual_window = 0;       // R: the newest max(R, 1) tokens, the current one included, are exact
-  int sink_tokens = 0;           // the first tokens, exact for ever
+  int residual_window = 0;  // R: the newest max(R, 1) tokens, the current one included, are exact
+  int sink_tokens = 0;      // the first tokens, exact for ever
   PrefillMode prefill = PrefillMode::exact;
   std::uint64_t rotation_seed = 0;  // of the random signs
   bool operator==(const Scheme&) const = default;
 };
 
-/// The preset of that name: [centred-|rotated-|uniform-]K<b>V<b>[-R<n>][-S<n>], b in 1, 2, 4, 8, 16;
-/// `exact` = K16V16. Without a family: centred (sinks 4); rotated and uniform have no sinks. UsageError with
-/// the grammar and the nearest name otherwise.
+/// The preset of that name: [centred-|rotated-|uniform-]K<b>V<b>[-R<n>][-S<n>], b in 1, 2, 4, 8,
+/// 16; `exact` = K16V16. Without a family: centred (sinks 4); rotated and uniform have no sinks.
+/// UsageError with the grammar and the nearest name otherwise.
 Scheme preset(std::string_view name);
 
 /// Checks ranges, combinations and (when head_dim > 0) that groups divide head_dim and that a
 /// rotated head_dim is a power of two. UsageError naming key, value and remedy.
 void validate(const Scheme& scheme, int head_dim = 0);
 
-/// The JSON object that traces and bundles carry, and back (UsageError on unknown or mistyped keys).
+/// The JSON object that traces and bundles carry, and back. Reading also takes `preset`, a preset's
+/// name, whose values the other keys override (family becomes custom where they change a tensor),
+/// and gives `bits` without `quantizer` the preset's quantiser of those bits. UsageError, naming
+/// `where`, on unknown or mistyped keys and on whatever validate refuses.
 nlohmann::json to_json(const Scheme& scheme);
 Scheme scheme_from_json(const nlohmann::json& object, std::string_view where);
 

@@ -1,0 +1,165 @@
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "schemas/scheme/limits.hpp"
+#include "schemas/scheme/names.hpp"
+#include "schemas/scheme/scheme.hpp"
+
+namespace dgap::schemas {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::array<std::string_view, 7> kTensorKeys = {
+    "bits", "quantizer", "axis", "group_size", "center", "normalize", "rotate"};
+constexpr std::array<std::string_view, 10> kSchemeKeys = {
+    "name",        "preset",  "family",       "key", "value", "key_before_rope", "residual_window",
+    "sink_tokens", "prefill", "rotation_seed"};
+
+/// One JSON object; every key of it must be known. Messages carry the path to it.
+class Object {
+ public:
+  Object(const json& object, std::string path, std::span<const std::string_view> keys)
+      : object_(object), path_(std::move(path)) {
+    if (!object.is_object())
+      throw base::UsageError(path_ + ": expected an object, got " + shown(object));
+    for (const auto& [key, value] : object.items()) {
+      if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
+      const std::string_view near = base::nearest(key, keys);
+      throw base::UsageError(path_ + ": unknown key '" + key + "'" +
+                             (near.empty() ? "; known are " + base::join(keys)
+                                           : "; did you mean '" + std::string(near) + "'?"));
+    }
+  }
+
+  const json* find(const char* key) const {
+    const auto it = object_.find(key);
+    return it == object_.end() ? nullptr : &*it;
+  }
+  std::string path(const char* key) const { return path_ + "." + key; }
+
+  void read(const char* key, std::string& field) const {
+    if (const json* value = typed(key, &json::is_string, "text")) field = value->get<std::string>();
+  }
+  void read(const char* key, bool& field) const {
+    if (const json* value = typed(key, &json::is_boolean, "true or false"))
+      field = value->get<bool>();
+  }
+  void read(const char* key, int& field) const {
+    const json* value = typed(key, &json::is_number_integer, "an integer");
+    if (value == nullptr) return;
+    const bool low = value->is_number_unsigned() && value->get<std::uint64_t>() <= kMaxInt;
+    const bool signed_ok =
+        !value->is_number_unsigned() && value->get<std::int64_t>() >= -std::int64_t{kMaxInt};
+    if (!low && !signed_ok)
+      throw base::UsageError(path(key) + ": " + value->dump() + " is out of range");
+    field = value->get<int>();
+  }
+  void read(const char* key, std::uint64_t& field) const {
+    const json* value = typed(key, &json::is_number_integer, "an integer");
+    if (value == nullptr) return;
+    if (!value->is_number_unsigned() && value->get<std::int64_t>() < 0)
+      throw base::UsageError(path(key) + ": " + value->dump() + " is out of range");
+    field = value->get<std::uint64_t>();
+  }
+  template <class Enum>
+  void read(const char* key, Enum& field, std::span<const std::string_view> names) const {
+    std::string text;
+    read(key, text);
+    if (find(key) == nullptr) return;
+    const auto it = std::find(names.begin(), names.end(), text);
+    if (it == names.end())
+      throw base::UsageError(path(key) + ": '" + text + "' is not one of " + base::join(names));
+    field = static_cast<Enum>(it - names.begin());
+  }
+
+ private:
+  static constexpr unsigned kMaxInt = std::numeric_limits<int>::max();
+
+  static std::string shown(const json& value) {
+    return value.is_object() || value.is_array() ? std::string(value.type_name()) : value.dump();
+  }
+  const json* typed(const char* key, bool (json::*is)() const noexcept,
+                    const char* expected) const {
+    const json* value = find(key);
+    if (value != nullptr && !(value->*is)())
+      throw base::UsageError(path(key) + ": expected " + expected + ", got " + shown(*value));
+    return value;
+  }
+
+  const json& object_;
+  std::string path_;
+};
+
+json tensor_json(const TensorScheme& tensor) {
+  return {{"bits", tensor.bits},          {"quantizer", name_of(tensor.quantizer)},
+          {"axis", name_of(tensor.axis)}, {"group_size", tensor.group_size},
+          {"center", tensor.center},      {"normalize", tensor.normalize},
+          {"rotate", tensor.rotate}};
+}
+
+void read_tensor(const Object& parent, const char* key, TensorScheme& tensor) {
+  const json* value = parent.find(key);
+  if (value == nullptr) return;
+  const Object object(*value, parent.path(key), kTensorKeys);
+  object.read("bits", tensor.bits);
+  if (object.find("bits") != nullptr) tensor.quantizer = default_quantizer(tensor.bits);
+  object.read("quantizer", tensor.quantizer, kQuantizerNames);
+  object.read("axis", tensor.axis, kAxisNames);
+  object.read("group_size", tensor.group_size);
+  object.read("center", tensor.center);
+  object.read("normalize", tensor.normalize);
+  object.read("rotate", tensor.rotate);
+}
+
+}  // namespace
+
+json to_json(const Scheme& scheme) {
+  return {{"name", scheme.name},
+          {"family", scheme.family},
+          {"key", tensor_json(scheme.key)},
+          {"value", tensor_json(scheme.value)},
+          {"key_before_rope", scheme.key_before_rope},
+          {"residual_window", scheme.residual_window},
+          {"sink_tokens", scheme.sink_tokens},
+          {"prefill", name_of(scheme.prefill)},
+          {"rotation_seed", scheme.rotation_seed}};
+}
+
+Scheme scheme_from_json(const json& value, std::string_view where) {
+  const Object object(value, std::string(where), kSchemeKeys);
+  Scheme scheme;
+  scheme.family = "custom";
+  std::string base;
+  object.read("preset", base);
+  try {
+    if (object.find("preset") != nullptr) scheme = preset(base);
+    const Scheme start = scheme;
+    object.read("name", scheme.name);
+    read_tensor(object, "key", scheme.key);
+    read_tensor(object, "value", scheme.value);
+    object.read("key_before_rope", scheme.key_before_rope);
+    const bool same = scheme.key == start.key && scheme.value == start.value &&
+                      scheme.key_before_rope == start.key_before_rope;
+    if (!same) scheme.family = "custom";
+    object.read("family", scheme.family);
+    object.read("residual_window", scheme.residual_window);
+    object.read("sink_tokens", scheme.sink_tokens);
+    object.read("prefill", scheme.prefill, kPrefillNames);
+    object.read("rotation_seed", scheme.rotation_seed);
+    validate(scheme);
+  } catch (const base::UsageError& error) {
+    const std::string message = error.what();
+    if (message.starts_with(where)) throw;
+    throw base::UsageError(std::string(where) + ": " + message);
+  }
+  return scheme;
+}
+
+}  // namespace dgap::schemas
