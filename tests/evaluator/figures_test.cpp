@@ -1,0 +1,76 @@
+#include "evaluator/figures.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace dgap::evaluator {
+namespace {
+
+Outcome step(double kl, double restored_kl, double nll, float risk, bool risky) {
+  Outcome o;
+  o.quantized = {kl, kl / 10, nll, kl < 0.5};
+  o.restored = {restored_kl, restored_kl / 10, nll - 0.1, true};
+  o.always = o.restored;
+  o.oracle = {kl / 4, kl / 40, nll - 0.2, true};
+  o.reference_nll = nll - 0.5;
+  o.coverage = 1 - kl / 10;
+  o.risk = risk;
+  o.corrected = risk > 0.5f;
+  o.risky = risky;
+  return o;
+}
+
+const std::vector<Outcome> kSteps = {step(1.0, 0.6, 3.0, 0.9f, true), step(0.2, 0.3, 2.0, 0.7f, false),
+                                     step(0.4, 0.4, 4.0, 0.1f, true), step(0.0, 0.0, 1.0, 0.2f, false)};
+
+TEST(Figures, MeansByDefinition) {
+  const nlohmann::json f = figures(kSteps, 0.5);
+  EXPECT_EQ(f["steps"], 4);
+  EXPECT_DOUBLE_EQ(f["quantized"]["kl"].get<double>(), 0.4);
+  EXPECT_DOUBLE_EQ(f["restored"]["kl"].get<double>(), 0.325);
+  EXPECT_DOUBLE_EQ(f["quantized"]["perplexity"].get<double>(), std::exp(2.5));
+  EXPECT_DOUBLE_EQ(f["reference"]["perplexity"].get<double>(), std::exp(2.0));
+  EXPECT_DOUBLE_EQ(f["quantized"]["drift_risky"].get<double>(), 0.07);
+  EXPECT_DOUBLE_EQ(f["quantized"]["top1_agreement"].get<double>(), 0.75);
+  EXPECT_DOUBLE_EQ(f["restored"]["correction_rate"].get<double>(), 0.5);
+  EXPECT_DOUBLE_EQ(f["restored"]["kl_worse_share"].get<double>(), 0.25);
+  EXPECT_DOUBLE_EQ(f["oracle_all"]["kl"].get<double>(), 0.1);
+  EXPECT_DOUBLE_EQ(f["oracle_risky"]["kl"].get<double>(), (0.25 + 0.2 + 0.1 + 0.0) / 4);
+  EXPECT_DOUBLE_EQ(f["detector"]["precision"].get<double>(), 0.5);
+  EXPECT_DOUBLE_EQ(f["detector"]["recall"].get<double>(), 0.5);
+  EXPECT_DOUBLE_EQ(f["detector"]["auc"].get<double>(), 0.5);  // pairs: (.9>.7, .9>.2, .1<.7, .1<.2)
+  EXPECT_DOUBLE_EQ(f["positive_rate"].get<double>(), 0.5);
+}
+
+TEST(Figures, NothingToAverageIsNull) {
+  const std::vector<Outcome> calm(3, step(0.1, 0.1, 1.0, 0.1f, false));
+  const nlohmann::json f = figures(calm, 0.5);
+  EXPECT_TRUE(f["quantized"]["drift_risky"].is_null());
+  EXPECT_TRUE(f["detector"]["precision"].is_null());
+  EXPECT_TRUE(f["detector"]["auc"].is_null());
+}
+
+TEST(Figures, IntervalsHoldTheMeanAndVanishWithoutSpread) {
+  statistics::Clusters clusters{{0, 1, 2, 3}, 4, true};
+  const nlohmann::json i = intervals(kSteps, clusters, 0.5, 1);
+  const auto kl = i["quantized"]["kl"].get<std::vector<double>>();
+  EXPECT_LT(kl[0], 0.4);
+  EXPECT_GT(kl[1], 0.4);
+  const std::vector<Outcome> same(4, kSteps[0]);
+  const auto point = intervals(same, clusters, 0.5, 1)["quantized"]["kl"].get<std::vector<double>>();
+  EXPECT_DOUBLE_EQ(point[0], 1.0);
+  EXPECT_DOUBLE_EQ(point[1], 1.0);
+}
+
+TEST(Figures, ByStepAveragesBuckets) {
+  const std::vector<std::int32_t> steps = {0, 1, 0, 1};
+  const nlohmann::json b = by_step(kSteps, steps);
+  EXPECT_EQ(b["first_step"], nlohmann::json::array({0, 1}));
+  EXPECT_DOUBLE_EQ(b["kl"][0].get<double>(), 0.7);
+  EXPECT_DOUBLE_EQ(b["kl"][1].get<double>(), 0.1);
+}
+
+}  // namespace
+}  // namespace dgap::evaluator
