@@ -7,9 +7,21 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.hpp"
+
 /// Bundles, `dgap-bundle` 1.0 (schemas/bundle/bundle-format.md): what a serving stack loads. This
 /// target depends on nothing but the C++ library and nlohmann-json, because the runtime links it.
 namespace dgap::schemas {
+
+/// Inputs of the networks under `features.version` 1 (docs/features.md): detector and mass networks
+/// take the first, the corrector's shape network both.
+inline constexpr int kFeaturesVersion1 = 1;
+inline constexpr int kDetectorInputs1 = 20, kCandidateInputs1 = 7;
+
+/// A bundle of a newer major version, or one that needs a feature that this build does not have.
+struct UnsupportedBundleError : base::IoError {
+  using IoError::IoError;
+};
 
 /// A tensor of weights.safetensors: F32, row-major.
 struct Tensor {
@@ -19,9 +31,10 @@ struct Tensor {
 using Tensors = std::map<std::string, Tensor, std::less<>>;
 
 /// A detector or corrector: feed-forward networks, layers of `y = W x + b` with GELU (tanh form)
-/// between them; `linear` has one layer. Tensors of a network at prefix P: P.mean, P.scale [in] (standardisation), and
-/// P.<i>.weight [out, in], P.<i>.bias [out] for i < layers. A detector is one network at `tensors`;
-/// a corrector has `<tensors>.shape` and, when `mass`, `<tensors>.mass` with as many layers.
+/// between them; `linear` has one layer. Tensors of a network at prefix P: P.mean, P.scale [in]
+/// (standardisation), and P.<i>.weight [out, in], P.<i>.bias [out] for i < layers. A detector is
+/// one network at `tensors`; a corrector has `<tensors>.shape` and, when `mass`, `<tensors>.mass`
+/// with as many layers.
 struct NetworkInfo {
   std::string architecture;         // linear | mlp; detectors also constant, correctors also none
   std::vector<std::string> inputs;  // of a corrector: {"logits"}
@@ -67,19 +80,21 @@ struct Bundle {
 /// Verification when a bundle is opened.
 enum class VerifyMode { full, size_only };
 
-/// Reads a bundle directory, treating every byte as hostile: sizes, hashes, paths (relative, inside,
-/// no links), versions, required features, JSON depth and size, safetensors header, shapes against
-/// the declared networks, finite weights. IoError naming file, key, what was found and expected.
+/// Reads a bundle directory, treating every byte as hostile: sizes, hashes, paths (relative,
+/// inside, no links), versions, required features, JSON depth and size, safetensors header, shapes
+/// against the declared networks, finite weights. IoError naming file, key, what was found and
+/// expected.
 Bundle read_bundle(const std::filesystem::path& directory, VerifyMode verify = VerifyMode::full);
 
-/// Writes a bundle: every file into a temporary directory beside `directory`, manifest last, synced, then
-/// renamed into place (an older bundle there is replaced). `calibration_json` and `readme` are stored as they are;
-/// `provenance_json` is the only file with times and hosts.
-void write_bundle(const std::filesystem::path& directory, const Bundle& bundle, std::string_view calibration_json,
-                  std::string_view readme, std::string_view provenance_json);
+/// Writes a bundle: every file into a temporary directory beside `directory`, manifest last,
+/// synced, then renamed into place (an older bundle there is replaced). `calibration_json` and
+/// `readme` are stored as they are; `provenance_json` is the only file with times and hosts.
+void write_bundle(const std::filesystem::path& directory, const Bundle& bundle,
+                  std::string_view calibration_json, std::string_view readme,
+                  std::string_view provenance_json);
 
-/// safetensors files of F32 tensors, with the format's own rules (no holes, no overlaps, no duplicate
-/// names, header at most 100 MB). Bytes are deterministic: names in order.
+/// safetensors files of F32 tensors, with the format's own rules (no holes, no overlaps, no
+/// duplicate names, header at most 100 MB). Bytes are deterministic: names in order.
 std::string encode_safetensors(const Tensors& tensors);
 Tensors decode_safetensors(std::string_view bytes, std::string_view file_name);
 
