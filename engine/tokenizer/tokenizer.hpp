@@ -16,7 +16,8 @@ class Tokenizer {
   /// Ids of `text` (valid UTF-8, else IoError with the byte offset), without BOS or EOS. With
   /// `parse_special`, the texts of special tokens become those tokens (chat prompts); without it
   /// they are plain text (books).
-  virtual std::vector<std::int32_t> encode(std::string_view text, bool parse_special = false) const = 0;
+  virtual std::vector<std::int32_t> encode(std::string_view text,
+                                           bool parse_special = false) const = 0;
   /// Bytes of the ids, exact inverse of encode. UsageError for an id outside the vocabulary.
   virtual std::string decode(std::span<const std::int32_t> ids) const = 0;
   /// Id that the model wants in front of every sequence, -1 for none.
