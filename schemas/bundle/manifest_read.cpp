@@ -53,8 +53,9 @@ bool check_versions(JsonObject& root, const std::string& file) {
     throw UnsupportedBundleError(file + ": min_runtime_version: is " + needed + "; this build is " +
                                  own);
   }
-  for (const std::string& feature : root.texts("required_features", 64)) {
-    throw UnsupportedBundleError(file + ": required_features: \"" + feature.substr(0, 80) +
+  const std::vector<std::string> required = root.texts("required_features", 64);
+  if (!required.empty()) {  // none is defined yet
+    throw UnsupportedBundleError(file + ": required_features: \"" + required[0].substr(0, 80) +
                                  "\" is not known to this build (" + own + ")");
   }
   return version[1] > kMinor;

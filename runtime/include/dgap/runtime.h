@@ -1,5 +1,7 @@
 /* dgap runtime, C ABI. Repairs next-token logits of a model that is decoded over a low-bit key/value
- * cache (DGAP, arXiv:2607.16248). Everything here is C11; no call after creation allocates or locks.
+ * cache (DGAP, arXiv:2607.16248). Everything here is C11. score and restore allocate nothing, lock
+ * nothing and throw nothing; a restorer is used by one thread at a time, a bundle by any number, and
+ * a restorer outlives its bundle if need be. Same logits, same bits, on every x86-64 level.
  *
  * Order in a sampler: first, on raw logits, before penalties, temperature and truncation. */
 #ifndef DGAP_RUNTIME_H
@@ -36,12 +38,14 @@ typedef enum dgap_verdict {
   DGAP_KEEP = 0,     /* risk <= tau: the row is as it was */
   DGAP_RESTORE = 1,  /* the window was corrected */
   DGAP_ESCALATE = 2, /* distorted and not covered: the row is as it was; fall back to something else */
-  DGAP_REJECTED = 3  /* NaN, +inf or no finite logit: the row is as it was */
+  DGAP_REJECTED = 3  /* NaN, +inf, no finite logit, or no finite result: the row is as it was */
 } dgap_verdict;
 
 /* Logits in the caller's memory, corrected in place. Strides in bytes: row_stride between rows,
  * element_stride between logits of a row (sizeof(element) when contiguous; llama.cpp's structs are
- * wider). width >= vocabulary of the bundle: what lies beyond it is never read or written. */
+ * wider; for those, data points at the first logit). Any alignment. width >= vocabulary of the bundle:
+ * what lies beyond the vocabulary is never read or written. Corrected logits are rounded to the type,
+ * half to even, at most its largest finite number. */
 typedef struct dgap_logits {
   void* data;
   dgap_dtype dtype;
@@ -54,7 +58,7 @@ typedef struct dgap_logits {
 typedef struct dgap_result {
   int32_t verdict; /* dgap_verdict */
   int32_t window;  /* candidates used: K_b, less where fewer logits are finite */
-  float risk;      /* sigmoid of the detector, in [0, 1]; NaN when rejected */
+  float risk;      /* sigmoid of the detector, in [0, 1]; NaN where there is none (rejected) */
 } dgap_result;
 
 /* Message of the last failed call in this thread; never NULL. */
@@ -63,7 +67,7 @@ DGAP_API const char* dgap_runtime_version(void);
 
 /* Opens a bundle directory; every file is checked for size and hash. */
 DGAP_API dgap_status dgap_bundle_open(const char* directory, dgap_bundle** bundle);
-DGAP_API void dgap_bundle_close(dgap_bundle* bundle); /* NULL is fine; after its restorers */
+DGAP_API void dgap_bundle_close(dgap_bundle* bundle); /* NULL is fine */
 DGAP_API int32_t dgap_bundle_precision_count(const dgap_bundle* bundle);
 DGAP_API const char* dgap_bundle_precision_name(const dgap_bundle* bundle, int32_t index); /* NULL outside */
 DGAP_API int64_t dgap_bundle_vocab_size(const dgap_bundle* bundle);
@@ -72,7 +76,8 @@ DGAP_API dgap_status dgap_restorer_create(const dgap_bundle* bundle, const char*
                                           dgap_restorer** restorer);
 DGAP_API void dgap_restorer_destroy(dgap_restorer* restorer);
 
-/* Detector only: verdicts and risks, logits unchanged. results: one per row. */
+/* Detector only: verdicts and risks, logits unchanged. results: one per row. (A row may still turn
+ * from DGAP_RESTORE to DGAP_REJECTED in dgap_restorer_restore, if its correction is not finite.) */
 DGAP_API dgap_status dgap_restorer_score(dgap_restorer* restorer, const dgap_logits* logits,
                                          dgap_result* results);
 /* Detector and corrector, in place. Logits outside the window keep every bit. */

@@ -1,0 +1,114 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dgap/runtime.h"
+
+/// C++20 over the C ABI, header-only. Handles are owned; failed calls throw RuntimeError.
+///
+///     dgap::Bundle bundle("bundle/");
+///     dgap::Restorer restorer(bundle, "K1V1");      // one per thread
+///     dgap_result result = restorer.restore(row);   // std::span<float>, corrected in place
+namespace dgap {
+
+/// A failed call: its status, and dgap_last_error() as the message.
+class RuntimeError : public std::runtime_error {
+ public:
+  explicit RuntimeError(dgap_status status)
+      : std::runtime_error(dgap_last_error()), status_(status) {}
+  RuntimeError(dgap_status status, const std::string& message)
+      : std::runtime_error(message), status_(status) {}
+  dgap_status status() const noexcept { return status_; }
+
+ private:
+  dgap_status status_;
+};
+
+namespace detail {
+inline void check(dgap_status status) {
+  if (status != DGAP_OK) throw RuntimeError(status);
+}
+}  // namespace detail
+
+/// An opened, fully verified bundle. Immutable: threads may share it.
+class Bundle {
+ public:
+  explicit Bundle(const std::string& directory) {
+    dgap_bundle* bundle = nullptr;
+    detail::check(dgap_bundle_open(directory.c_str(), &bundle));
+    bundle_.reset(bundle);
+  }
+
+  std::int64_t vocab_size() const noexcept { return dgap_bundle_vocab_size(bundle_.get()); }
+  /// Names of the precisions, in order; views into the bundle.
+  std::vector<std::string_view> precisions() const {
+    std::vector<std::string_view> names;
+    for (std::int32_t i = 0; i < dgap_bundle_precision_count(bundle_.get()); ++i) {
+      names.emplace_back(dgap_bundle_precision_name(bundle_.get(), i));
+    }
+    return names;
+  }
+  const dgap_bundle* handle() const noexcept { return bundle_.get(); }
+
+ private:
+  struct Close {
+    void operator()(dgap_bundle* bundle) const noexcept { dgap_bundle_close(bundle); }
+  };
+  std::unique_ptr<dgap_bundle, Close> bundle_;
+};
+
+/// One precision of a bundle, with the scratch of one thread. The bundle may be closed before it.
+class Restorer {
+ public:
+  Restorer(const Bundle& bundle, const std::string& precision) {
+    dgap_restorer* restorer = nullptr;
+    detail::check(dgap_restorer_create(bundle.handle(), precision.c_str(), &restorer));
+    restorer_.reset(restorer);
+  }
+
+  /// Verdict and risk of every row of `logits`, which stay as they are; `results` holds
+  /// logits.rows.
+  void score(const dgap_logits& logits, std::span<dgap_result> results) {
+    require(logits, results);
+    detail::check(dgap_restorer_score(restorer_.get(), &logits, results.data()));
+  }
+  /// The same, and rows with the verdict DGAP_RESTORE are corrected in place.
+  void restore(const dgap_logits& logits, std::span<dgap_result> results) {
+    require(logits, results);
+    detail::check(dgap_restorer_restore(restorer_.get(), &logits, results.data()));
+  }
+
+  /// One contiguous row of f32.
+  dgap_result score(std::span<const float> row) {
+    dgap_result result;
+    score(view(const_cast<float*>(row.data()), row.size()), {&result, 1});
+    return result;
+  }
+  dgap_result restore(std::span<float> row) {
+    dgap_result result;
+    restore(view(row.data(), row.size()), {&result, 1});
+    return result;
+  }
+
+ private:
+  static dgap_logits view(float* data, std::size_t width) {
+    const auto n = static_cast<std::int64_t>(width);
+    return {data, DGAP_F32, 1, n, n * static_cast<std::int64_t>(sizeof(float)), sizeof(float)};
+  }
+  static void require(const dgap_logits& logits, std::span<const dgap_result> results) {
+    if (static_cast<std::int64_t>(results.size()) < logits.rows) {
+      throw RuntimeError(DGAP_INVALID_ARGUMENT, "results hold fewer entries than logits have rows");
+    }
+  }
+  struct Destroy {
+    void operator()(dgap_restorer* restorer) const noexcept { dgap_restorer_destroy(restorer); }
+  };
+  std::unique_ptr<dgap_restorer, Destroy> restorer_;
+};
+
+}  // namespace dgap

@@ -1,0 +1,102 @@
+#include "runtime/restorer.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "runtime/features.hpp"
+#include "runtime/row_io.hpp"
+#include "runtime/window.hpp"
+
+namespace dgap::runtime {
+namespace {
+
+static_assert(kDetectorWidth == schemas::kDetectorInputs1);
+static_assert(kCandidateWidth == schemas::kCandidateInputs1);
+
+const schemas::PrecisionEntry& entry_of(const schemas::Bundle& bundle, std::string_view precision) {
+  const auto found = bundle.precisions.find(precision);
+  if (found != bundle.precisions.end()) return found->second;
+  std::vector<std::string_view> names;
+  for (const auto& [name, entry] : bundle.precisions) names.push_back(name);
+  throw base::UsageError("the bundle has no precision \"" + std::string(precision) + "\"; it has " +
+                         base::join(names));
+}
+
+void check(const schemas::Bundle& bundle, const schemas::PrecisionEntry& entry) {
+  if (bundle.features_version != kFeaturesVersion ||
+      !std::equal(kDetectorFeatures.begin(), kDetectorFeatures.end(), bundle.feature_names.begin(),
+                  bundle.feature_names.end())) {
+    throw schemas::UnsupportedBundleError(
+        "the bundle's features are not those that this runtime computes (version " +
+        std::to_string(kFeaturesVersion) + ")");
+  }
+  if (entry.window < 1 || entry.window > bundle.base_model.vocab_size) {
+    throw base::IoError("the bundle's window of " + std::to_string(entry.window) +
+                        " candidates does not fit its vocabulary of " +
+                        std::to_string(bundle.base_model.vocab_size));
+  }
+}
+
+}  // namespace
+
+Restorer::Restorer(const schemas::Bundle& bundle, std::string_view precision)
+    : Restorer(bundle, entry_of(bundle, precision)) {}
+
+Restorer::Restorer(const schemas::Bundle& bundle, const schemas::PrecisionEntry& entry)
+    : vocab_size_(bundle.base_model.vocab_size),
+      window_((check(bundle, entry), entry.window)),
+      mode_(entry.mode == "always" ? Mode::always
+            : entry.mode == "off"  ? Mode::off
+                                   : Mode::threshold),
+      tau_(entry.tau),
+      detector_(entry.detector, bundle.tensors),
+      corrector_(entry.corrector, bundle.tensors),
+      row_(static_cast<std::size_t>(vocab_size_)),
+      values_(static_cast<std::size_t>(window_)),
+      edited_(static_cast<std::size_t>(window_)),
+      ids_(static_cast<std::size_t>(window_)),
+      network_scratch_(std::max(detector_.scratch_floats(), corrector_.scratch_floats(window_))),
+      top_k_scratch_(top_k_scratch(vocab_size_, window_) / sizeof(std::uint64_t) + 1) {}
+
+void Restorer::run(const dgap_logits& view, bool edit, dgap_result* results) noexcept {
+  auto* const data = static_cast<std::byte*>(view.data);
+  for (std::int64_t r = 0; r < view.rows; ++r) {
+    results[r] = run_row(data + r * view.row_stride, view, edit);
+  }
+}
+
+dgap_result Restorer::run_row(std::byte* row, const dgap_logits& view, bool edit) {
+  constexpr float kNoRisk = std::numeric_limits<float>::quiet_NaN();
+  const std::span<const float> logits(load_row(row, view, vocab_size_, row_.data()),
+                                      static_cast<std::size_t>(vocab_size_));
+  const RowStatistics statistics = row_statistics(logits);
+  if (!statistics.valid) return {DGAP_REJECTED, 0, kNoRisk};
+  const auto k = static_cast<std::int32_t>(
+      top_k(logits, window_, ids_.data(), values_.data(), top_k_scratch_.data()));
+  const std::span<const float> window(values_.data(), static_cast<std::size_t>(k));
+  detector_features(window, statistics.lse, statistics.entropy, phi_);
+  const float risk = detector_.risk(phi_, network_scratch_.data());
+  if (std::isnan(risk)) return {DGAP_REJECTED, k, kNoRisk};
+  const bool restore = mode_ == Mode::always || (mode_ == Mode::threshold && risk > tau_);
+  if (!restore) return {DGAP_KEEP, k, risk};
+  if (edit && !correct(row, view, window, statistics.lse)) return {DGAP_REJECTED, k, risk};
+  return {DGAP_RESTORE, k, risk};
+}
+
+bool Restorer::correct(std::byte* row, const dgap_logits& view, std::span<const float> window,
+                       double lse) {
+  corrector_.deltas(phi_, window, lse, edited_.data(), network_scratch_.data());
+  for (std::size_t i = 0; i < window.size(); ++i) {
+    edited_[i] += window[i];
+    if (!std::isfinite(edited_[i])) return false;
+  }
+  for (std::size_t i = 0; i < window.size(); ++i) {
+    if (edited_[i] != window[i]) store_logit(row, view, ids_[i], edited_[i]);
+  }
+  return true;
+}
+
+}  // namespace dgap::runtime

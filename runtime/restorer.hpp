@@ -1,0 +1,48 @@
+#pragma once
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "runtime/include/dgap/runtime.h"
+#include "runtime/models.hpp"
+#include "schemas/bundle/bundle.hpp"
+
+namespace dgap::runtime {
+
+/// One precision of a bundle, with the scratch of one thread: what is behind dgap_restorer.
+class Restorer {
+ public:
+  /// UsageError for an unknown precision, UnsupportedBundleError for features that are not version
+  /// 1's, IoError for networks that do not fit or a window larger than the vocabulary.
+  Restorer(const schemas::Bundle& bundle, std::string_view precision);
+
+  std::int64_t vocab_size() const { return vocab_size_; }
+
+  /// One row per result, in order. With `edit`, rows with the verdict `restore` are corrected in
+  /// place (arXiv:2607.16248 Eq. 13). The view has been checked. No allocation.
+  void run(const dgap_logits& view, bool edit, dgap_result* results) noexcept;
+
+ private:
+  enum class Mode { threshold, always, off };
+
+  Restorer(const schemas::Bundle& bundle, const schemas::PrecisionEntry& entry);
+  dgap_result run_row(std::byte* row, const dgap_logits& view, bool edit);
+  /// False, and nothing written, when a corrected logit is not finite.
+  bool correct(std::byte* row, const dgap_logits& view, std::span<const float> window, double lse);
+
+  std::int64_t vocab_size_;
+  int window_;
+  Mode mode_;
+  double tau_;
+  Detector detector_;
+  Corrector corrector_;
+  std::vector<float> row_;         // [vocab_size], where the caller's row is not contiguous f32
+  std::vector<float> values_;      // [window] logits, descending
+  std::vector<float> edited_;      // [window] corrected
+  std::vector<std::int32_t> ids_;  // [window]
+  std::vector<float> network_scratch_;
+  std::vector<std::uint64_t> top_k_scratch_;
+  float phi_[kDetectorWidth] = {};
+};
+
+}  // namespace dgap::runtime

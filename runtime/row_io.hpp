@@ -1,0 +1,22 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "runtime/include/dgap/runtime.h"
+
+/// Rows of logits in the caller's memory: any of the three types, any strides, no alignment needed.
+namespace dgap::runtime {
+
+/// Bytes of one logit; 0 for an unknown type.
+std::size_t element_size(dgap_dtype dtype);
+
+/// The first `count` logits of a row as floats: the row itself where it is contiguous f32, else
+/// `buffer` [count], filled.
+const float* load_row(const std::byte* row, const dgap_logits& view, std::int64_t count,
+                      float* buffer);
+
+/// Writes one logit (finite), rounded half to even; beyond the type's range its largest finite
+/// number.
+void store_logit(std::byte* row, const dgap_logits& view, std::int64_t id, float value);
+
+}  // namespace dgap::runtime
