@@ -1,9 +1,8 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
-#include <memory>
-#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 /// Trace files, `dgap-trace` 1.0 (schemas/trace/trace-format.md): what one paired decode leaves
@@ -35,8 +34,8 @@ struct TraceUnit {
 struct ReferenceColumns {
   std::vector<double> lse;
   std::vector<float> entropy, target_logit;
-  std::vector<std::int32_t> top_ids;  // [N, M]
-  std::vector<float> top_logits;      // [N, M]
+  std::vector<std::int32_t> top_ids;          // [N, M]
+  std::vector<float> top_logits;              // [N, M]
   std::vector<std::int64_t> candidate_first;  // [N + 1]
   std::vector<std::int32_t> candidate_ids;
   std::vector<float> candidate_logits;
@@ -47,12 +46,12 @@ struct ReferenceColumns {
 struct PrecisionColumns {
   std::vector<double> lse;
   std::vector<float> entropy, target_logit;
-  std::vector<float> kl;  // KL(reference || this), nats, full vocabulary, summed in f64
-  std::vector<std::int32_t> top_ids;         // [N, M] in this decode's order
-  std::vector<float> top_logits;             // [N, M]
-  std::vector<float> top_reference_logits;   // [N, M]
+  std::vector<float> kl;              // KL(reference || this), nats, full vocabulary, summed in f64
+  std::vector<std::int32_t> top_ids;  // [N, M] in this decode's order
+  std::vector<float> top_logits;      // [N, M]
+  std::vector<float> top_reference_logits;        // [N, M]
   std::vector<double> top_reference_mass_before;  // [N, M]
-  std::vector<std::int32_t> candidate_ranks;  // aligned with ReferenceColumns::candidate_ids
+  std::vector<std::int32_t> candidate_ranks;      // aligned with ReferenceColumns::candidate_ids
   std::vector<float> candidate_logits;
   std::vector<std::uint16_t> hidden;  // [N, d] binary16, optional
   std::vector<float> logits;          // [N, V], full traces only
@@ -61,8 +60,10 @@ struct PrecisionColumns {
 struct PrecisionInfo {
   std::string name;
   std::string scheme_json;
-  double bits_per_element_key = 0, bits_per_element_value = 0;  // codes and scales, from allocated bytes
-  // Everything (residual window, sinks, centring statistics) at the unit's full length, mean over units.
+  double bits_per_element_key = 0,
+         bits_per_element_value = 0;  // codes and scales, from allocated bytes
+  // Everything (residual window, sinks, centring statistics) at the unit's full length, mean over
+  // units.
   double total_bits_per_element_key = 0, total_bits_per_element_value = 0;
 };
 
@@ -73,7 +74,8 @@ struct TracePart {
   std::int32_t top = 0;  // M
   std::vector<TraceUnit> units;
   std::vector<std::int32_t> tokens;
-  std::vector<std::int32_t> step_unit, step_position, step_target;  // [N]; position of the consumed token
+  std::vector<std::int32_t> step_unit, step_position,
+      step_target;  // [N]; position of the consumed token
   ReferenceColumns reference;
   std::vector<PrecisionInfo> precisions;
   std::vector<PrecisionColumns> columns;  // same order as `precisions`
@@ -81,43 +83,57 @@ struct TracePart {
   std::int64_t steps() const { return static_cast<std::int64_t>(step_unit.size()); }
 };
 
-/// Writes `part` as `<path>.partial`, closes, syncs and renames it. Never opens an existing file for
-/// writing. IoError with file and remedy (locking: HDF5_USE_FILE_LOCKING).
+/// Writes `part` as `<path>.partial` (created exclusively), closes, syncs and renames it. Never
+/// opens or replaces an existing file: IoError when `path` or `<path>.partial` is there already.
+/// FailedError for a part that read_trace_part would refuse.
 void write_trace_part(const std::filesystem::path& path, const TracePart& part);
 
-/// What to read: columns that are not asked for stay empty.
+/// What to read: columns that are not asked for stay empty, and so do `logits` and `hidden` where
+/// the trace has none.
 struct TraceSelection {
   std::vector<std::string> precisions;  // empty = all
-  bool reference_candidates = true;
+  bool reference_candidates = true;     // and the precisions' columns aligned with them
   bool logits = false;
   bool hidden = false;
 };
 
 /// Reads one part, checking every size, range and order that readers rely on (columns of one
-/// length, ragged bounds, ids in [0, V), finite lse, ranks in [0, V), top in order). IoError naming
-/// file, dataset and what is wrong.
+/// length, ragged bounds, ids in [0, V), finite numbers, ranks in [0, V), tops and candidates in
+/// order). IoError naming file, dataset and what is wrong; a failed lock names
+/// HDF5_USE_FILE_LOCKING.
 TracePart read_trace_part(const std::filesystem::path& path, const TraceSelection& selection = {});
 
-/// All parts of a run in order, from traces/index.json (part file, steps, sha256). Checks that
-/// headers agree. IoError when a part is missing, altered or of another run.
+/// All parts of a run in order, from traces/index.json (part file, steps, sha256). Headers,
+/// precisions and schemes must agree. IoError when a part is missing, altered or of another run.
 class TraceSet {
  public:
   explicit TraceSet(const std::filesystem::path& directory);
-  std::size_t parts() const { return files_.size(); }
+  std::size_t parts() const { return parts_.size(); }
   std::int64_t steps() const { return steps_; }
+  /// Checks the part's SHA-256 before HDF5 sees a byte of it.
   TracePart read(std::size_t part, const TraceSelection& selection = {}) const;
-  /// All parts as one, rows of the given split only ("" = all): units, steps and ragged offsets rebased.
+  /// All parts as one, units of the given split only ("" = all): units, steps and ragged offsets
+  /// rebased, bits per element averaged over units. FailedError when the split has no units.
   TracePart read_split(std::string_view split, const TraceSelection& selection = {}) const;
+  const TraceHeader& header() const { return header_; }
   const std::vector<std::string>& precisions() const { return precisions_; }
 
  private:
+  struct Part {
+    std::filesystem::path path;
+    std::string sha256;
+    std::vector<std::string> unit_splits;
+  };
   std::filesystem::path directory_;
-  std::vector<std::filesystem::path> files_;
+  std::vector<Part> parts_;
+  TraceHeader header_;
   std::vector<std::string> precisions_;
   std::int64_t steps_ = 0;
 };
 
-/// traces/index.json, written last: a run directory without it has no finished traces.
-void write_trace_index(const std::filesystem::path& directory, const std::vector<std::string>& part_files);
+/// traces/index.json (index.schema.json), written last: a run directory without it has no finished
+/// traces. `part_files` are names within `directory`.
+void write_trace_index(const std::filesystem::path& directory,
+                       const std::vector<std::string>& part_files);
 
 }  // namespace dgap::schemas

@@ -1,0 +1,43 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "schemas/trace/hdf5_raii.hpp"
+#include "schemas/trace/layout.hpp"
+
+/// Groups, datasets and attributes of a file that is being written. Private to schemas/trace/.
+namespace dgap::schemas::hdf5 {
+
+Handle create_group(const Handle& parent, const char* name, const std::string& where);
+
+/// Attributes are variable-length UTF-8, which h5py gives as str.
+void write_text_attribute(const Handle& object, const char* name, const std::string& text,
+                          const std::string& where);
+void write_attribute(const Handle& object, const char* name, std::int64_t value,
+                     const std::string& where);
+void write_attribute(const Handle& object, const char* name, double value,
+                     const std::string& where);
+
+/// One text as a scalar dataset of fixed length (attributes end at 64 KiB).
+void write_text(const Handle& parent, const char* name, const std::string& text,
+                const char* long_name, const std::string& where);
+
+/// A chunked, shuffled, deflated and checksummed dataset with `units` and `long_name`. Rows are
+/// whole in their chunk, chunks are near 1 MiB and of equal size.
+void write_raw(const Handle& parent, const trace::Dataset& dataset, const void* data,
+               hid_t memory_type, hid_t file_type, std::size_t value_bytes,
+               const std::string& where);
+
+template <class T>
+void write_column(const Handle& parent, const trace::Dataset& dataset, const std::vector<T>& column,
+                  const std::string& where) {
+  write_raw(parent, dataset, column.data(), TypeOf<T>::memory(), TypeOf<T>::file(), sizeof(T),
+            where);
+}
+/// Texts are null-padded UTF-8 of the longest one's length: checksummed and compressed like
+/// numbers.
+void write_column(const Handle& parent, const trace::Dataset& dataset,
+                  const std::vector<std::string>& column, const std::string& where);
+
+}  // namespace dgap::schemas::hdf5
