@@ -4,40 +4,11 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "base/exp.hpp"
-#include "base/multiversion.hpp"
 #include "runtime/window.hpp"
 #include "statistics/order.hpp"
+#include "statistics/sums.hpp"
 
 namespace dgap::statistics {
-namespace {
-
-using base::kLanes;
-
-DGAP_MULTIVERSION void exponentiate(const float* z, std::int64_t count, double lse, double* out) {
-  for (std::int64_t i = 0; i < count; ++i) out[i] = base::exp_f64(static_cast<double>(z[i]) - lse);
-}
-
-/// Sum of p (z - other) over the tokens of p > 0.
-DGAP_MULTIVERSION double cross_term(const double* p, const float* z, const float* other,
-                                    std::int64_t count) {
-  double lanes[kLanes] = {};
-  const auto term = [&](std::int64_t i) {
-    const double difference = static_cast<double>(z[i]) - static_cast<double>(other[i]);
-    return p[i] > 0.0 ? p[i] * difference : 0.0;
-  };
-  std::int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    for (int lane = 0; lane < kLanes; ++lane) lanes[lane] += term(i + lane);
-  }
-  for (int lane = 0; i + lane < count; ++lane) lanes[lane] += term(i + lane);
-  double sum = 0.0;
-  for (const double lane : lanes) sum += lane;
-  return sum;
-}
-
-}  // namespace
-
 ReferenceRow::ReferenceRow(std::int64_t width)
     : order_(width), probability_(width), mass_before_(width), scratch_(2 * width) {}
 

@@ -6,38 +6,48 @@
 #include "schemas/trace/trace.hpp"
 
 /// What is computed from a trace about a window of K candidates, before and after it is edited.
-/// Everything here is f64 and needs only compact columns.
+/// Everything here is f64 and needs only compact columns (docs/metrics.md).
 namespace dgap::statistics {
 
 /// c_t(K) of every step: absolute reference mass of C_t(alpha) inside the quantised top K
-/// (arXiv:2607.16248 Eq. 7). K <= M.
+/// (arXiv:2607.16248 Eq. 7). K <= M, else FailedError.
 std::vector<double> coverage(const schemas::TracePart& trace, std::size_t precision, double alpha,
                              int k);
 
+/// p_fp of the candidates of one step, in order, as far as C_t(alpha) goes (Eq. 3); `scratch` is
+/// reused. FailedError when the trace keeps smaller sets (trace.alpha_max < alpha).
+std::span<const double> candidate_probabilities(const schemas::TracePart& trace, std::int64_t step,
+                                                double alpha, std::vector<double>& scratch);
+
 /// One step of one precision over the window S = quantised top K, and U = C(alpha) ∪ S. Built from
-/// columns; then the exact metrics of any edited window follow without the full logits.
+/// columns; then the exact metrics of any edited window follow without the full logits. For one
+/// thread; reused, it does not allocate once its buffers have grown.
 class StepWindow {
  public:
-  /// K = min(k, finite candidates). References into `trace` are kept.
+  /// K = min(k, finite candidates). References into `trace` are kept. Needs the best token outside
+  /// the window too: FailedError unless K < M or the trace's top rows hold the whole vocabulary.
   void assign(const schemas::TracePart& trace, std::size_t precision, std::int64_t step,
               double alpha, int k);
 
-  int k() const;
-  std::span<const std::int32_t> ids() const;              // [K] quantised order
-  std::span<const float> logits() const;                  // [K] quantised
-  std::span<const float> reference_logits() const;        // [K]
-  std::span<const double> reference_probability() const;  // [K] full-vocabulary p_fp
-  double reference_mass() const;                          // m_fp(S)
-  double quantized_mass() const;                          // m_q(S)
-  double lse() const;
-  double reference_lse() const;
-  float entropy() const;
-  double coverage() const;  // c_t(K)
-  double drift() const;     // d_loc before correction, Eq. 8
+  int k() const { return static_cast<int>(ids_.size()); }
+  std::span<const std::int32_t> ids() const { return ids_; }  // [K] quantised order
+  std::span<const float> logits() const { return logits_; }   // [K] quantised
+  std::span<const float> reference_logits() const { return reference_logits_; }  // [K]
+  /// [K] p_fp over the full vocabulary.
+  std::span<const double> reference_probability() const { return reference_probability_; }
+  double reference_mass() const { return reference_mass_; }  // m_fp(S)
+  double quantized_mass() const { return quantized_mass_; }  // m_q(S)
+  double lse() const { return lse_; }
+  double reference_lse() const { return reference_lse_; }
+  float entropy() const { return entropy_; }
+  double coverage() const { return coverage_; }  // c_t(K)
+  double drift() const { return drift_; }        // d_loc before correction, Eq. 8
   /// y_t = [d_loc > epsilon and c_t >= rho_c], Eq. 9.
-  bool risky(double epsilon, double rho_c) const;
+  bool risky(double epsilon, double rho_c) const { return drift_ > epsilon && coverage_ >= rho_c; }
   /// [d_loc > epsilon and c_t < rho_c]
-  bool uncovered(double epsilon, double rho_c) const;
+  bool uncovered(double epsilon, double rho_c) const {
+    return drift_ > epsilon && coverage_ < rho_c;
+  }
 
   /// Exact metrics after the window's logits were replaced by `edited` [K].
   struct Metrics {
@@ -52,7 +62,31 @@ class StepWindow {
   /// The reference's shape and the reference's window mass: the ceiling of any window corrector
   /// (method.md, `oracle-*`).
   void oracle(std::span<float> edited) const;
-  double reference_nll() const;
+  double reference_nll() const { return reference_nll_; }
+
+ private:
+  void assign_outside(const schemas::TracePart& trace, std::size_t precision, std::int64_t step,
+                      double alpha);
+  double drift_of(const double* window_mass, double scale) const;
+  bool top1_of(std::span<const float> edited) const;
+
+  std::span<const std::int32_t> ids_;
+  std::span<const float> logits_, reference_logits_;
+  double lse_ = 0, reference_lse_ = 0, reference_nll_ = 0, kl_ = 0;
+  float entropy_ = 0, target_logit_ = 0;
+  std::int32_t target_slot_ = -1;  // in the window, or -1
+  std::int32_t reference_top_ = 0;
+  std::int32_t next_id_ = -1;  // the best token outside the window; -1: there is none
+  float next_logit_ = 0;
+  std::vector<double> reference_probability_, quantized_probability_;  // [K]
+  double reference_mass_ = 0, quantized_mass_ = 0;
+  double tail_ = 0;  // 1 - m_q(S); 0 when the window holds every finite token
+  double coverage_ = 0, drift_ = 0;
+  // C(alpha) outside S.
+  std::vector<double> outside_reference_, outside_quantized_;
+  double outside_reference_mass_ = 0, outside_quantized_mass_ = 0;
+  std::vector<double> candidates_;
+  mutable std::vector<double> edited_probability_;  // scratch of after()
 };
 
 }  // namespace dgap::statistics

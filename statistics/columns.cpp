@@ -1,0 +1,115 @@
+#include "statistics/columns.hpp"
+
+#include <limits>
+
+#include "base/error.hpp"
+#include "runtime/window.hpp"
+#include "statistics/reference_row.hpp"
+
+namespace dgap::statistics {
+namespace {
+
+using Row = std::span<const float>;
+
+Row row_of(const std::vector<float>& logits, std::int64_t step, std::int64_t vocab) {
+  return Row(logits).subspan(step * vocab, vocab);
+}
+
+/// Scratch of one pass over a part.
+struct Scratch {
+  std::vector<std::uint64_t> ranks, top;
+};
+
+void append_reference(const ReferenceRow& row, std::int32_t target, double alpha_max,
+                      std::int64_t top, schemas::ReferenceColumns& columns) {
+  columns.lse.push_back(row.lse());
+  columns.entropy.push_back(row.entropy());
+  columns.target_logit.push_back(row.logits()[target]);
+  for (std::int64_t i = 0; i < top; ++i) {
+    columns.top_ids.push_back(row.order()[i]);
+    columns.top_logits.push_back(row.logits()[row.order()[i]]);
+  }
+  for (std::int64_t i = 0; i < row.candidates(alpha_max); ++i) {
+    columns.candidate_ids.push_back(row.order()[i]);
+    columns.candidate_logits.push_back(row.logits()[row.order()[i]]);
+  }
+  columns.candidate_first.push_back(static_cast<std::int64_t>(columns.candidate_ids.size()));
+}
+
+/// The first `top` tokens in order: those of logit -inf come after all others, by id.
+void append_top(Row logits, std::int64_t top, std::vector<std::uint64_t>& scratch,
+                schemas::PrecisionColumns& columns) {
+  const std::size_t first = columns.top_ids.size();
+  columns.top_ids.resize(first + top);
+  columns.top_logits.resize(first + top);
+  scratch.resize(runtime::top_k_scratch(logits.size(), top) / sizeof(std::uint64_t) + 1);
+  std::int32_t* const ids = columns.top_ids.data() + first;
+  float* const values = columns.top_logits.data() + first;
+  std::int64_t found = runtime::top_k(logits, top, ids, values, scratch.data());
+  constexpr float kMasked = -std::numeric_limits<float>::infinity();
+  for (std::int32_t id = 0; found < top; ++id) {
+    if (logits[id] != kMasked) continue;
+    ids[found] = id;
+    values[found++] = kMasked;
+  }
+}
+
+void append_precision(const ReferenceRow& reference, std::span<const std::int32_t> candidates,
+                      Row logits, std::int32_t target, std::int64_t top, Scratch& scratch,
+                      schemas::PrecisionColumns& columns) {
+  const runtime::RowStatistics statistics = runtime::row_statistics(logits);
+  columns.lse.push_back(statistics.lse);
+  columns.entropy.push_back(statistics.entropy);
+  columns.target_logit.push_back(logits[target]);
+  columns.kl.push_back(static_cast<float>(reference.kl_to(logits, statistics.lse)));
+
+  append_top(logits, top, scratch.top, columns);
+  for (std::size_t i = columns.top_ids.size() - top; i < columns.top_ids.size(); ++i) {
+    columns.top_reference_logits.push_back(reference.logits()[columns.top_ids[i]]);
+    columns.top_reference_mass_before.push_back(reference.mass_before(columns.top_ids[i]));
+  }
+
+  const std::size_t before = columns.candidate_ranks.size();
+  columns.candidate_ranks.resize(before + candidates.size());
+  ranks_of(logits, candidates, columns.candidate_ranks.data() + before, scratch.ranks);
+  for (const std::int32_t id : candidates) columns.candidate_logits.push_back(logits[id]);
+}
+
+}  // namespace
+
+void recompute_columns(schemas::TracePart& part, double alpha_max) {
+  const std::int64_t vocab = part.header.vocab_size;
+  const auto holds_logits = [&](const std::vector<float>& logits) {
+    return static_cast<std::int64_t>(logits.size()) == part.steps() * vocab;
+  };
+  bool full = holds_logits(part.reference.logits);
+  for (const schemas::PrecisionColumns& columns : part.columns)
+    full &= holds_logits(columns.logits);
+  if (!full)
+    throw base::FailedError("the trace holds no full logits; collect with trace.logits: full");
+
+  schemas::ReferenceColumns reference;
+  reference.candidate_first.push_back(0);
+  std::vector<schemas::PrecisionColumns> precisions(part.columns.size());
+  ReferenceRow row(vocab);
+  Scratch scratch;
+  for (std::int64_t step = 0; step < part.steps(); ++step) {
+    const std::int32_t target = part.step_target[step];
+    row.assign(row_of(part.reference.logits, step, vocab));
+    append_reference(row, target, alpha_max, part.top, reference);
+    const auto candidates = row.order().first(row.candidates(alpha_max));
+    for (std::size_t p = 0; p < precisions.size(); ++p) {
+      append_precision(row, candidates, row_of(part.columns[p].logits, step, vocab), target,
+                       part.top, scratch, precisions[p]);
+    }
+  }
+  reference.logits = std::move(part.reference.logits);
+  part.reference = std::move(reference);
+  for (std::size_t p = 0; p < precisions.size(); ++p) {
+    precisions[p].hidden = std::move(part.columns[p].hidden);
+    precisions[p].logits = std::move(part.columns[p].logits);
+    part.columns[p] = std::move(precisions[p]);
+  }
+}
+
+}  // namespace dgap::statistics

@@ -1,0 +1,135 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "base/error.hpp"
+#include "base/random.hpp"
+#include "runtime/window.hpp"
+#include "statistics/reference_row.hpp"
+
+namespace dgap::statistics {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+/// Logits of several kinds: spread out, with many ties, with -inf, with signed zeros.
+std::vector<std::vector<float>> rows_of(std::int64_t width) {
+  base::Random random(7);
+  std::vector<std::vector<float>> rows(5, std::vector<float>(width));
+  for (float& z : rows[0]) z = static_cast<float>(3.0 * random.normal());
+  for (float& z : rows[1]) z = static_cast<float>(std::round(random.normal()));
+  for (float& z : rows[2]) z = random.below(3) ? static_cast<float>(random.normal()) : -kInfinity;
+  for (float& z : rows[3]) z = random.below(2) ? 0.0f : -0.0f;
+  for (float& z : rows[4]) z = static_cast<float>(40.0 * random.uniform() - 50.0);
+  rows[2][0] = 0.5f;
+  rows[4][width / 2] = 3e38f;  // squeezes all others into one bucket
+  return rows;
+}
+
+std::vector<std::int32_t> sorted_ids(std::span<const float> z) {
+  std::vector<std::int32_t> ids(z.size());
+  std::iota(ids.begin(), ids.end(), 0);
+  std::stable_sort(ids.begin(), ids.end(), [&](auto a, auto b) { return z[a] > z[b]; });
+  return ids;
+}
+
+TEST(ReferenceRow, OrderMassesAndCandidatesMatchDirectComputation) {
+  for (const std::int64_t width : {1, 2, 17, 1000, 5000}) {
+    ReferenceRow row(width);
+    for (const std::vector<float>& z : rows_of(width)) {
+      row.assign(z);
+      const auto ids = sorted_ids(z);
+      ASSERT_TRUE(std::equal(ids.begin(), ids.end(), row.order().begin(), row.order().end()));
+      long double top = z[ids[0]], total = 0.0L;
+      for (const float x : z) total += std::exp(x - top);
+      EXPECT_NEAR(row.lse(), static_cast<double>(top + std::log(total)),
+                  1e-13 * std::max(1.0, std::abs(row.lse())));
+      double mass = 0.0;
+      const std::vector<double> alphas = {1e-6, 0.5, 0.9, 0.95};
+      std::vector<std::int64_t> expected(alphas.size());
+      for (const auto id : ids) {
+        EXPECT_EQ(row.mass_before(id), mass);
+        const double p = std::exp(static_cast<double>(z[id]) - row.lse());
+        EXPECT_NEAR(row.probability(id), p, 1e-15 * p);
+        for (std::size_t a = 0; a < alphas.size(); ++a) {
+          if (mass < alphas[a] && z[id] > -kInfinity) ++expected[a];
+        }
+        mass += row.probability(id);
+      }
+      for (std::size_t a = 0; a < alphas.size(); ++a)
+        EXPECT_EQ(row.candidates(alphas[a]), expected[a]);
+      EXPECT_NEAR(mass, 1.0, 1e-12);
+    }
+  }
+}
+
+TEST(ReferenceRow, CandidatesNeverHoldMaskedTokens) {
+  const std::vector<float> z = {0.0f, -kInfinity, 1.0f, -kInfinity};
+  ReferenceRow row(4);
+  row.assign(z);
+  EXPECT_EQ(row.candidates(1.0), 2);
+  EXPECT_EQ(row.candidates(2.0), 2);
+  EXPECT_EQ(row.candidates(0.0), 0);
+}
+
+TEST(ReferenceRow, KlMatchesDirectComputation) {
+  const std::int64_t width = 5000;
+  base::Random random(3);
+  std::vector<float> z(width), q(width);
+  for (std::int64_t i = 0; i < width; ++i) {
+    z[i] = static_cast<float>(8.0 * random.normal());
+    q[i] = static_cast<float>(z[i] + random.normal());
+  }
+  z[5] = 40.0f, q[5] = 39.0f;  // a spread of more than 40 nats
+  z[6] = -kInfinity;           // ruled out by the reference: counts nothing
+  z[7] = q[7] = -kInfinity;
+  ReferenceRow row(width);
+  row.assign(z);
+  const double other_lse = runtime::row_statistics(q).lse;
+  long double expected = 0.0L;
+  for (std::int64_t i = 0; i < width; ++i) {
+    if (z[i] == -kInfinity) continue;
+    const long double log_p = static_cast<long double>(z[i]) - row.lse();
+    expected += std::exp(log_p) * (log_p - (static_cast<long double>(q[i]) - other_lse));
+  }
+  EXPECT_NEAR(row.kl_to(q, other_lse), static_cast<double>(expected), 1e-12);
+  EXPECT_EQ(row.kl_to(z, row.lse()), 0.0);
+  std::vector<float> shifted = z;
+  for (float& x : shifted) x += 1.0f;
+  EXPECT_NEAR(row.kl_to(shifted, runtime::row_statistics(shifted).lse), 0.0, 1e-6);
+  EXPECT_GE(row.kl_to(shifted, runtime::row_statistics(shifted).lse), 0.0);
+  q[8] = -kInfinity;  // ruled out by the other alone
+  EXPECT_EQ(row.kl_to(q, runtime::row_statistics(q).lse), kInfinity);
+}
+
+TEST(ReferenceRow, RefusesWhatIsNotADistribution) {
+  ReferenceRow row(3);
+  EXPECT_THROW(row.assign(std::vector<float>{0.0f, kInfinity, 0.0f}), base::FailedError);
+  EXPECT_THROW(row.assign(std::vector<float>{0.0f, std::nanf(""), 0.0f}), base::FailedError);
+  EXPECT_THROW(row.assign(std::vector<float>(3, -kInfinity)), base::FailedError);
+  EXPECT_THROW(row.assign(std::vector<float>(2)), base::FailedError);
+}
+
+TEST(RanksOf, MatchAFullSortForFewAndManyIds) {
+  base::Random random(11);
+  std::vector<std::uint64_t> scratch;
+  for (const std::int64_t width : {1, 2, 100, 5000}) {
+    for (const std::vector<float>& z : rows_of(width)) {
+      const auto ids = sorted_ids(z);
+      std::vector<std::int32_t> rank_of(width);
+      for (std::int64_t r = 0; r < width; ++r) rank_of[ids[r]] = static_cast<std::int32_t>(r);
+      for (const std::size_t count : {0, 1, 3, 60, 2000}) {
+        std::vector<std::int32_t> asked(count), ranks(count, -1);
+        for (auto& id : asked) id = static_cast<std::int32_t>(random.below(width));  // repeated too
+        ranks_of(z, asked, ranks.data(), scratch);
+        for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(ranks[i], rank_of[asked[i]]);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dgap::statistics
