@@ -8,8 +8,8 @@
 
 #include "schemas/scheme/scheme.hpp"
 
-/// The configuration file, version 1 (schemas/config/config-format.md). Every field has its default here and
-/// nowhere else; the reader is typed by this schema, never by YAML's guesses.
+/// The configuration file, version 1 (schemas/config/config-format.md). Every field has its default
+/// here and nowhere else; the reader is typed by this schema, never by YAML's guesses.
 namespace dgap::schemas {
 
 struct RunConfig {
@@ -17,6 +17,7 @@ struct RunConfig {
   std::string dir = "runs";  // the run directory is <dir>/<name>/
   std::uint64_t seed = 1;
   int threads = 0;  // 0 = all that the process may use
+  bool operator==(const RunConfig&) const = default;
 };
 
 struct ModelConfig {
@@ -25,6 +26,7 @@ struct ModelConfig {
   std::string compute = "auto";    // auto | f32 | bf16
   std::string device = "cpu";      // cpu | cuda
   std::int64_t memory_budget = 0;  // bytes; 0 = no limit
+  bool operator==(const ModelConfig&) const = default;
 };
 
 /// Which split of the corpus plays which part, and how many sites each book of it gives.
@@ -32,26 +34,30 @@ struct SplitConfig {
   std::string train = "train";
   std::string validation = "validation";
   std::string test = "test";
+  bool operator==(const SplitConfig&) const = default;
 };
 struct SitesConfig {
   int train = 4;
   int validation = 4;
   int test = 4;
+  bool operator==(const SitesConfig&) const = default;
 };
 
 struct CorpusConfig {
-  std::string path;            // required
+  std::string path;  // required
   std::string layout = "pg19";
   SplitConfig splits;
   std::vector<int> context_lengths = {1024};
   int decode_steps = 256;
   SitesConfig sites_per_book;  // one integer, or {train, validation, test}
   int front_matter = 512;      // tokens skipped at a book's beginning where the book is long enough
+  bool operator==(const CorpusConfig&) const = default;
 };
 
 struct DecodeConfig {
   std::string mode = "blocked";  // blocked | stepwise
   int block = 128;               // teacher-forced rows per block
+  bool operator==(const DecodeConfig&) const = default;
 };
 
 struct TraceConfig {
@@ -60,6 +66,7 @@ struct TraceConfig {
   double alpha_max = 0.95;
   bool hidden = false;
   int units_per_part = 8;
+  bool operator==(const TraceConfig&) const = default;
 };
 
 struct WindowConfig {
@@ -67,26 +74,30 @@ struct WindowConfig {
   double rho_k = 0.8;
   int cap = 256;
   double confidence = 0.0;  // one-sided level of the lower bound that is reported; 0 = none
+  bool operator==(const WindowConfig&) const = default;
 };
 
 struct LabelsConfig {
   double epsilon = 0.1;
   double rho_c = 0.7;
+  bool operator==(const LabelsConfig&) const = default;
 };
 
 struct DetectorConfig {
   std::string architecture = "mlp";  // linear | mlp
   std::vector<int> hidden = {64, 32};
+  bool operator==(const DetectorConfig&) const = default;
 };
 
 struct CorrectorConfig {
-  std::string architecture = "mlp";            // linear | mlp
+  std::string architecture = "mlp";  // linear | mlp
   std::vector<int> hidden = {64, 32};
   std::vector<std::string> inputs = {"logits"};
-  std::string objective = "extended";          // paper | extended
+  std::string objective = "extended";  // paper | extended
   double temperature = 1.0;
   double lambda_rank = 0.1;
   double lambda_reg = 1e-4;
+  bool operator==(const CorrectorConfig&) const = default;
 };
 
 struct TrainingConfig {
@@ -94,22 +105,26 @@ struct TrainingConfig {
   int batch = 256;
   double learning_rate = 2e-3;
   double weight_decay = 0.01;
-  int patience = 4;               // epochs without a better validation loss
-  double positive_weight = 1.0;   // class weight of y = 1 in the detector's loss
+  int patience = 4;              // epochs without a better validation loss
+  double positive_weight = 1.0;  // class weight of y = 1 in the detector's loss
+  bool operator==(const TrainingConfig&) const = default;
 };
 
 struct ThresholdConfig {
   std::string policy = "tradeoff";  // fixed | tradeoff
   double value = 0.60;              // of `fixed`
   double cost = 0.01;               // nat per corrected step, of `tradeoff`
+  bool operator==(const ThresholdConfig&) const = default;
 };
 
 struct PasskeyConfig {
   int cases = 20;
   int context = 900;  // prompt tokens
+  bool operator==(const PasskeyConfig&) const = default;
 };
 struct EvaluateConfig {
   PasskeyConfig passkey;
+  bool operator==(const EvaluateConfig&) const = default;
 };
 
 struct Config {
@@ -130,13 +145,15 @@ struct Config {
 
   std::filesystem::path run_directory() const { return std::filesystem::path(run.dir) / run.name; }
   int trace_top() const { return trace.top > 0 ? trace.top : window.cap + 1; }
+  bool operator==(const Config&) const = default;
 };
 
 /// Reads and checks a configuration. `overrides` are "key.path=value" (value in YAML), applied
 /// before checking. UsageError with file, line, key path and the nearest known key on: unknown or
 /// duplicate keys, wrong types, values out of range, aliases that expand without bound, nesting
 /// deeper than 32, a file over 1 MiB, tabs as indentation, merge keys.
-Config read_config(const std::filesystem::path& file, const std::vector<std::string>& overrides = {});
+Config read_config(const std::filesystem::path& file,
+                   const std::vector<std::string>& overrides = {});
 Config parse_config(std::string_view text, std::string_view file_name,
                     const std::vector<std::string>& overrides = {});
 
@@ -148,8 +165,9 @@ std::string to_yaml(const Config& config);
 /// and what run_id is the SHA-256 of.
 std::string to_trace_yaml(const Config& config);
 
-/// The same again, restricted to what the named stage and those before it depend on (collect: run.seed,
-/// model, corpus, precisions, decode, trace, window.cap; and so on). Resuming compares these.
+/// The same again, restricted to what the named stage and those before it depend on (collect:
+/// run.seed, model, corpus, precisions, decode, trace, window.cap; and so on). Resuming compares
+/// these.
 std::string to_stage_yaml(const Config& config, std::string_view stage);
 
 }  // namespace dgap::schemas

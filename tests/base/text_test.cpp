@@ -12,6 +12,7 @@ using namespace std::string_view_literals;
 TEST(Text, NearestFindsTyposAndRejectsStrangers) {
   constexpr std::array words = {"window"sv, "threshold"sv, "training"sv};
   EXPECT_EQ(nearest("windw", words), "window");
+  EXPECT_EQ(nearest("widnow", words), "window");  // one swap
   EXPECT_EQ(nearest("treshold", words), "threshold");
   EXPECT_EQ(nearest("zebra", words), "");
 }

@@ -1,0 +1,83 @@
+#include "schemas/config/checks.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+
+namespace dgap::schemas {
+namespace {
+
+/// The deepest node on the way to `path` that the file has.
+const YamlNode& locate(const YamlNode& root, std::string_view path) {
+  const YamlNode* node = &root;
+  while (!path.empty() && node->kind == YamlNode::Kind::map) {
+    const std::size_t end = std::min(path.find('.'), path.size());
+    const YamlNode* child = node->find(path.substr(0, end));
+    if (child == nullptr) break;
+    node = child;
+    path.remove_prefix(std::min(end + 1, path.size()));
+  }
+  return *node;
+}
+
+class Checker {
+ public:
+  explicit Checker(const YamlNode& root) : root_(root) {}
+  void require(bool holds, std::string_view path, const std::string& message) const {
+    if (!holds) fail_at(locate(root_, path), path, message);
+  }
+
+ private:
+  const YamlNode& root_;
+};
+
+void check_corpus(const Checker& check, const Config& config) {
+  const SplitConfig& splits = config.corpus.splits;
+  check.require(splits.validation != splits.train, "corpus.splits.validation",
+                "must differ from corpus.splits.train (" + splits.train + ")");
+  check.require(splits.test != splits.train && splits.test != splits.validation,
+                "corpus.splits.test",
+                "must differ from the train and validation splits, got " + splits.test);
+  const int shortest = config.corpus.context_lengths.front();
+  for (std::size_t i = 0; i < config.precisions.size(); ++i) {
+    const Scheme& scheme = config.precisions[i];
+    check.require(scheme.sink_tokens < shortest, "corpus.context_lengths",
+                  "must be longer than the " + std::to_string(scheme.sink_tokens) +
+                      " sink tokens of " + scheme.name + ", got " + std::to_string(shortest));
+  }
+}
+
+void check_window(const Checker& check, const Config& config) {
+  const int least = config.window.cap + 1;
+  check.require(config.trace.top == 0 || config.trace.top >= least, "trace.top",
+                "must be 0 or at least window.cap + 1 = " + std::to_string(least) + ", got " +
+                    std::to_string(config.trace.top));
+  check.require(config.window.alpha <= config.trace.alpha_max, "window.alpha",
+                "must be at most trace.alpha_max = " + base::number(config.trace.alpha_max) +
+                    ", got " + base::number(config.window.alpha));
+}
+
+void check_corrector(const Checker& check, const CorrectorConfig& corrector) {
+  const bool has_logits = std::find(corrector.inputs.begin(), corrector.inputs.end(), "logits") !=
+                          corrector.inputs.end();
+  check.require(has_logits, "corrector.inputs", "must contain logits");
+  check.require(
+      corrector.objective == "paper" || corrector.temperature == 1.0, "corrector.temperature",
+      "must be 1 unless corrector.objective is paper, got " + base::number(corrector.temperature));
+}
+
+}  // namespace
+
+void check_config(const Config& config, const YamlNode& root) {
+  const Checker check(root);
+  check.require(!config.model.path.empty(), "model.path", "is required: the model file or folder");
+  check.require(!config.corpus.path.empty(), "corpus.path",
+                "is required: the folder of the corpus");
+  check.require(!config.precisions.empty(), "precisions",
+                "is required: at least one cache scheme, such as K4V4");
+  check_corpus(check, config);
+  check_window(check, config);
+  check_corrector(check, config.corrector);
+}
+
+}  // namespace dgap::schemas

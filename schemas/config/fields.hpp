@@ -1,0 +1,198 @@
+#pragma once
+#include <cstdint>
+#include <limits>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "schemas/config/config.hpp"
+
+/// The one description of the configuration file. describe_config() walks every key in the file's
+/// order and hands it to a visitor: the reader, the writer, and the tests that keep
+/// config.schema.json and config-format.md equal to it. Defaults are those of the structs in
+/// config.hpp.
+///
+/// A visitor has
+///   field(key, value, rule, meaning)     one value
+///   section(key, meaning, body)          a mapping whose keys `body` describes
+///   precisions(key, schemes, meaning)    the list of cache schemes
+///   sites(key, sites, meaning)           one integer, or one per split
+///   later(key, meaning)                  known, but not built in this version
+namespace dgap::schemas {
+
+/// Closed range of an integer.
+struct IntegerRange {
+  std::int64_t low = 0, high = 0;
+};
+/// Any value of the type.
+struct Any {};
+/// Range of a real number; closed unless said otherwise.
+struct RealRange {
+  double low = 0, high = 0;
+  bool low_open = false, high_open = false;
+};
+/// One of `values`; `later` are known, but not built in this version.
+struct Choice {
+  std::vector<std::string_view> values, later = {};
+};
+/// A list of `low_count` .. `high_count` integers in a range; `ascending`: strictly.
+struct IntegerList {
+  std::size_t low_count = 1, high_count = 1;
+  IntegerRange each;
+  bool ascending = false;
+};
+/// Text that is not empty.
+struct Text {};
+/// [A-Za-z0-9._-]+, neither "." nor "..".
+struct Name {};
+
+inline constexpr std::int64_t kMaxTokens = 100'000'000;
+inline constexpr IntegerRange kSitesPerBook{1, 1'000'000};
+
+template <class V, class C>
+void describe_run(V& v, C& run) {
+  v.field("name", run.name, Name{}, "name of the run; the run directory is `<dir>/<name>/`");
+  v.field("dir", run.dir, Text{}, "folder that holds run directories; changes no result");
+  v.field("seed", run.seed, Any{}, "seed of everything random");
+  v.field("threads", run.threads, IntegerRange{0, 4096},
+          "worker threads; 0 = all that the process may use; changes no result");
+}
+
+template <class V, class C>
+void describe_model(V& v, C& model) {
+  v.field("path", model.path, Text{}, "model file (GGUF) or folder (Hugging Face); required");
+  v.field("format", model.format, Choice{{"auto", "gguf", "huggingface"}}, "format of the model");
+  v.field("compute", model.compute, Choice{{"auto", "f32", "bf16"}},
+          "number format of matrix products; auto = bf16 where the CPU multiplies it natively, "
+          "else f32");
+  v.field("device", model.device, Choice{{"cpu", "cuda"}}, "device that decodes");
+  v.field("memory_budget", model.memory_budget,
+          IntegerRange{0, std::numeric_limits<std::int64_t>::max()},
+          "bytes that a collection may take; 0 = no limit; changes no result");
+}
+
+template <class V, class C>
+void describe_corpus(V& v, C& corpus) {
+  v.field("path", corpus.path, Text{}, "folder of the corpus; required");
+  v.field("layout", corpus.layout, Choice{{"pg19"}}, "pg19: `<path>/<split>/<book>.txt`");
+  v.section("splits", "which split of the corpus plays which part; three distinct names", [&] {
+    v.field("train", corpus.splits.train, Name{},
+            "split that detector and corrector are trained on");
+    v.field("validation", corpus.splits.validation, Name{},
+            "split that windows, early stopping and τ are chosen on");
+    v.field("test", corpus.splits.test, Name{}, "split that reports are made from");
+  });
+  v.field("context_lengths", corpus.context_lengths, IntegerList{1, 64, {1, kMaxTokens}, true},
+          "prefix lengths in tokens, ascending; every site is decoded at each");
+  v.field("decode_steps", corpus.decode_steps, IntegerRange{1, kMaxTokens},
+          "teacher-forced steps per site");
+  v.sites("sites_per_book", corpus.sites_per_book,
+          "sites that each book gives: one integer, or one per split");
+  v.field("front_matter", corpus.front_matter, IntegerRange{0, kMaxTokens},
+          "tokens skipped at a book's beginning where the book is long enough");
+}
+
+template <class V, class C>
+void describe_trace(V& v, C& trace) {
+  v.field("logits", trace.logits, Choice{{"compact", "full"}},
+          "compact: candidates, top M and exact sums; full: whole rows of logits as well");
+  v.field("top", trace.top, IntegerRange{0, 1'000'000},
+          "M, the leading tokens stored per step, at least window.cap + 1; 0 = window.cap + 1");
+  v.field("alpha_max", trace.alpha_max, RealRange{0, 1, true},
+          "reference mass of the stored candidates C(alpha_max)");
+  v.field("hidden", trace.hidden, Any{}, "store the final hidden states (f16)");
+  v.field("units_per_part", trace.units_per_part, IntegerRange{1, 100'000},
+          "(book, site) units per trace file");
+}
+
+template <class V, class C>
+void describe_window(V& v, C& window) {
+  v.field("alpha", window.alpha, RealRange{0, 1, true},
+          "reference mass that defines the candidates C(alpha), Eq. 3; at most trace.alpha_max");
+  v.field("rho_k", window.rho_k, RealRange{0, 1, true}, "mean coverage that K_b must reach, Eq. 4");
+  v.field("cap", window.cap, IntegerRange{2, 100'000}, "largest window");
+  v.field("confidence", window.confidence, RealRange{0, 1, false, true},
+          "one-sided level of the reported lower bound of coverage; 0 = none");
+}
+
+template <class V, class C>
+void describe_networks(V& v, C& config) {
+  v.section("detector", "which steps are risky, Eq. 6 and 10", [&] {
+    v.field("architecture", config.detector.architecture, Choice{{"linear", "mlp"}}, "network");
+    v.field("hidden", config.detector.hidden, IntegerList{1, 8, {1, 4096}, false},
+            "widths of the hidden layers of an mlp");
+  });
+  v.section("corrector", "changes of the window's logits, Eq. 12-18", [&] {
+    auto& c = config.corrector;
+    v.field("architecture", c.architecture, Choice{{"linear", "mlp"}, {"transformer"}}, "network");
+    v.field("hidden", c.hidden, IntegerList{1, 8, {1, 4096}, false},
+            "widths of the hidden layers of an mlp");
+    v.field("inputs", c.inputs, Choice{{"logits"}, {"context", "tokens", "hidden"}},
+            "what the corrector sees");
+    v.field("objective", c.objective, Choice{{"paper", "extended"}},
+            "paper: risky steps, window alone; extended: all steps, and one bucket for everything "
+            "outside the window");
+    v.field("temperature", c.temperature, RealRange{0, 100, true},
+            "T of the loss; 1 unless objective is paper");
+    v.field("lambda_rank", c.lambda_rank, RealRange{0, 1000}, "weight of the pairwise order loss");
+    v.field("lambda_reg", c.lambda_reg, RealRange{0, 1000}, "weight of the squared changes");
+  });
+  v.section("training", "of both networks, by AdamW", [&] {
+    auto& t = config.training;
+    v.field("epochs", t.epochs, IntegerRange{1, 100'000}, "passes over the training steps at most");
+    v.field("batch", t.batch, IntegerRange{1, 1'000'000}, "steps per update");
+    v.field("learning_rate", t.learning_rate, RealRange{0, 1, true}, "peak learning rate");
+    v.field("weight_decay", t.weight_decay, RealRange{0, 1}, "decoupled weight decay");
+    v.field("patience", t.patience, IntegerRange{1, 100'000},
+            "epochs without a better validation loss before stopping");
+    v.field("positive_weight", t.positive_weight, RealRange{0, 1000, true},
+            "class weight of risky steps in the detector's loss");
+  });
+}
+
+template <class V, class C>
+void describe_config(V& v, C& config) {
+  static_assert(std::is_same_v<std::remove_const_t<C>, Config>);
+  v.field("version", config.version, IntegerRange{1, 1}, "version of this format");
+  v.section("run", "name, place and seed of the run", [&] { describe_run(v, config.run); });
+  v.section("model", "the language model", [&] { describe_model(v, config.model); });
+  v.section("corpus", "the text, and how much of it is decoded",
+            [&] { describe_corpus(v, config.corpus); });
+  v.precisions("precisions", config.precisions,
+               "cache schemes that are decoded; required, distinct names");
+  v.section("decode", "how targets are decoded", [&] {
+    v.field("mode", config.decode.mode, Choice{{"blocked", "stepwise"}},
+            "many teacher-forced rows at once, or one at a time");
+    v.field("block", config.decode.block, IntegerRange{1, 4096}, "rows per block");
+  });
+  v.section("trace", "what is stored of each step", [&] { describe_trace(v, config.trace); });
+  v.section("window", "the recovery window K_b", [&] { describe_window(v, config.window); });
+  v.section("labels", "which steps are risky, Eq. 9: d_loc > epsilon and coverage >= rho_c", [&] {
+    v.field("epsilon", config.labels.epsilon, RealRange{0, 2},
+            "local distance above which a step is distorted");
+    v.field("rho_c", config.labels.rho_c, RealRange{0, 1},
+            "coverage from which a window can repair it");
+  });
+  describe_networks(v, config);
+  v.section("threshold", "choice of τ on the validation split", [&] {
+    auto& t = config.threshold;
+    v.field("policy", t.policy, Choice{{"fixed", "tradeoff"}, {"budget", "target"}},
+            "fixed: `value`; tradeoff: maximises mean KL removed minus `cost` x correction rate");
+    v.field("value", t.value, RealRange{0, 1}, "τ of policy fixed");
+    v.field("cost", t.cost, RealRange{0, 1000},
+            "nats that a corrected step must earn under policy tradeoff");
+  });
+  v.section("evaluate", "what is measured besides the test split", [&] {
+    v.section("passkey", "retrieval of a number hidden in a prompt", [&] {
+      v.field("cases", config.evaluate.passkey.cases, IntegerRange{0, 100'000},
+              "prompts; 0 = none");
+      v.field("context", config.evaluate.passkey.context, IntegerRange{64, kMaxTokens},
+              "tokens of a prompt");
+    });
+  });
+  v.later("allocation", "bits per layer, head and tensor");
+  v.later("adapters", "low-rank adapters");
+  v.later("sweep", "many runs");
+}
+
+}  // namespace dgap::schemas
