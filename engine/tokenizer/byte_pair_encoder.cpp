@@ -15,7 +15,8 @@ std::uint64_t pair_key(std::int32_t left, std::int32_t right) {
 
 BytePairEncoder::BytePairEncoder(const std::vector<std::string>& tokens,
                                  const std::vector<bool>& plain, const std::vector<Merge>& merges,
-                                 bool whole_pieces_first) {
+                                 bool whole_pieces_first)
+    : tokens_(tokens) {
   byte_tokens_.fill(-1);
   for (std::size_t id = 0; id < tokens.size(); ++id) {
     if (plain[id] && tokens[id].size() == 1) {
@@ -26,8 +27,8 @@ BytePairEncoder::BytePairEncoder(const std::vector<std::string>& tokens,
   rules_.reserve(merges.size());
   for (std::size_t rank = 0; rank < merges.size(); ++rank) {
     const Merge& merge = merges[rank];
-    rules_.emplace(pair_key(merge.left, merge.right),
-                   Rule{static_cast<std::uint32_t>(rank), merge.result});
+    rules_.insert(pair_key(merge.left, merge.right),
+                  Rule{static_cast<std::uint32_t>(rank), merge.result});
   }
   index_whole_pieces(tokens, plain, whole_pieces_first);
 }
@@ -52,7 +53,8 @@ void BytePairEncoder::index_whole_pieces(const std::vector<std::string>& tokens,
   oneapi::tbb::parallel_for(oneapi::tbb::blocked_range<std::size_t>(0, tokens.size(), 1024), check);
   whole_pieces_.reserve(tokens.size());
   for (std::size_t id = 0; id < tokens.size(); ++id) {
-    if (entered[id] != 0) whole_pieces_.emplace(tokens[id], static_cast<std::int32_t>(id));
+    if (entered[id] != 0)
+      whole_pieces_.insert(hash_bytes(tokens[id]), static_cast<std::int32_t>(id));
   }
 }
 
@@ -66,8 +68,9 @@ std::size_t BytePairEncoder::find_unencodable(std::string_view text) const {
 
 void BytePairEncoder::encode(std::string_view piece, Workspace& workspace,
                              std::vector<std::int32_t>& out) const {
-  if (const auto found = whole_pieces_.find(piece); found != whole_pieces_.end()) {
-    out.push_back(found->second);
+  const auto same = [&](std::int32_t id) { return tokens_[static_cast<std::size_t>(id)] == piece; };
+  if (const std::int32_t* id = whole_pieces_.find(hash_bytes(piece), same)) {
+    out.push_back(*id);
   } else {
     merge(piece, workspace, out);
   }
@@ -117,10 +120,10 @@ void BytePairEncoder::merge(std::string_view piece, Workspace& workspace,
 bool BytePairEncoder::add_candidate(Workspace& workspace, std::uint32_t begin) const {
   const Workspace::Symbol& left = workspace.symbols[begin];
   const Workspace::Symbol& right = workspace.symbols[begin + left.length];
-  const auto found = rules_.find(pair_key(left.token, right.token));
-  if (found == rules_.end()) return false;
-  workspace.heap.push_back(
-      {found->second.rank, begin, left.length + right.length, found->second.result});
+  const auto any = [](const Rule&) { return true; };
+  const Rule* rule = rules_.find(pair_key(left.token, right.token), any);
+  if (rule == nullptr) return false;
+  workspace.heap.push_back({rule->rank, begin, left.length + right.length, rule->result});
   return true;
 }
 

@@ -3,8 +3,9 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
+
+#include "engine/tokenizer/flat_table.hpp"
 
 namespace dgap::engine {
 
@@ -60,8 +61,9 @@ class BytePairEncoder {
 
   std::array<std::int32_t, 256> byte_tokens_{};
   bool every_byte_has_a_token_ = true;
-  std::unordered_map<std::uint64_t, Rule> rules_;                    // by pair
-  std::unordered_map<std::string_view, std::int32_t> whole_pieces_;  // pieces that become one token
+  FlatTable<Rule> rules_;                 // by pair
+  FlatTable<std::int32_t> whole_pieces_;  // pieces that become one token, by their hash
+  const std::vector<std::string>& tokens_;
 };
 
 }  // namespace dgap::engine
