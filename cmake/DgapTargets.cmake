@@ -15,7 +15,11 @@ function(dgap_compile_options target)
   # Sums are written in one fixed order of lanes; contraction would make results depend on the
   # instruction set (see base/multiversion.hpp).
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion
-                                           -ffp-contract=off -fno-math-errno)
+                                           -ffp-contract=off -fno-math-errno
+                                           -fno-trapping-math)  # exception flags are never read: selects vectorise
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    target_compile_options(${target} PRIVATE -Wno-restrict)  # false alarms on std::string +, GCC bug 105651
+  endif()
   if(DGAP_WARNINGS_AS_ERRORS)
     target_compile_options(${target} PRIVATE -Werror)
   endif()
