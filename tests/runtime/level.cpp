@@ -1,0 +1,13 @@
+// Compiled once per level with `dgap` renamed to the level's namespace, together with the runtime's
+// sources (CMakeLists.txt).
+#include "runtime/restorer.hpp"
+#include "tests/runtime/toy_bundle.hpp"
+
+namespace dgap {
+
+void restore(std::int64_t vocabulary, int window, const char* precision, const dgap_logits& view,
+             dgap_result* results) {
+  runtime::Restorer(test::toy_bundle(vocabulary, window), precision).run(view, true, results);
+}
+
+}  // namespace dgap

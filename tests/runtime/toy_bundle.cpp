@@ -1,0 +1,99 @@
+#include "tests/runtime/toy_bundle.hpp"
+
+#include <string>
+
+#include "base/random.hpp"
+#include "base/version.hpp"
+#include "runtime/features.hpp"
+
+namespace dgap::test {
+namespace {
+
+schemas::Tensor random_tensor(std::vector<std::int64_t> shape, double scale, base::Random& random) {
+  std::size_t count = 1;
+  for (const std::int64_t extent : shape) count *= static_cast<std::size_t>(extent);
+  schemas::Tensor tensor{std::move(shape), std::vector<float>(count)};
+  for (float& x : tensor.data) x = static_cast<float>((random.uniform() - 0.5) * 2.0 * scale);
+  return tensor;
+}
+
+schemas::NetworkInfo info(const char* architecture, const std::string& tensors, int layers) {
+  schemas::NetworkInfo network;
+  network.architecture = architecture;
+  network.tensors = tensors;
+  network.layers = layers;
+  return network;
+}
+
+schemas::PrecisionEntry entry(int window, const char* mode) {
+  schemas::PrecisionEntry precision;
+  precision.scheme_json = R"({"name": "K1V1", "key": {"bits": 1}, "value": {"bits": 1}})";
+  precision.window = window;
+  precision.alpha = 0.9, precision.rho_k = 0.8;
+  precision.coverage_mean = 0.81, precision.coverage_lower = 0.79;
+  precision.coverage_confidence = 0.95;
+  precision.epsilon = 0.1, precision.rho_c = 0.7, precision.positive_rate = 0.4;
+  precision.mode = mode;
+  precision.tau = 0.5;
+  precision.threshold_policy = "fixed";
+  precision.validation_json = R"({"kl": {"before": 1.0, "after": 0.75}})";
+  return precision;
+}
+
+}  // namespace
+
+void add_network(schemas::Tensors& tensors, const std::string& prefix, int inputs,
+                 std::initializer_list<int> hidden, std::uint64_t seed) {
+  base::Random random(seed);
+  tensors[prefix + ".mean"] = random_tensor({inputs}, 1.0, random);
+  schemas::Tensor scale = random_tensor({inputs}, 0.3, random);
+  scale.data[3] = 0.0f;  // a constant feature
+  tensors[prefix + ".scale"] = std::move(scale);
+  std::vector<std::int64_t> sizes(hidden.begin(), hidden.end());
+  sizes.push_back(1);
+  std::int64_t in = inputs;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const std::string layer = prefix + "." + std::to_string(i);
+    tensors[layer + ".weight"] = random_tensor({sizes[i], in}, 0.5, random);
+    tensors[layer + ".bias"] = random_tensor({sizes[i]}, 0.3, random);
+    in = sizes[i];
+  }
+}
+
+schemas::Bundle toy_bundle(std::int64_t vocab_size, int window, std::uint64_t seed) {
+  constexpr int kPhi = runtime::kDetectorWidth, kBoth = kPhi + runtime::kCandidateWidth;
+  schemas::Bundle bundle;
+  bundle.base_model = {"toy", {"LlamaForCausalLM"}, vocab_size,           vocab_size + 8,
+                       64,    std::string(64, 'a'), std::string(64, 'b'), "Apache-2.0"};
+  bundle.producer_version = std::string(base::version());
+  bundle.producer_commit = "unknown";
+  bundle.feature_names.assign(runtime::kDetectorFeatures.begin(), runtime::kDetectorFeatures.end());
+
+  schemas::PrecisionEntry mlp = entry(window, "threshold");
+  mlp.detector = info("mlp", "mlp.detector", 3);
+  mlp.corrector = info("mlp", "mlp.corrector", 3);
+  mlp.corrector.mass = true;
+  add_network(bundle.tensors, "mlp.detector", kPhi, {40, 17}, seed);
+  add_network(bundle.tensors, "mlp.corrector.shape", kBoth, {40, 17}, seed + 1);
+  add_network(bundle.tensors, "mlp.corrector.mass", kPhi, {9, 5}, seed + 2);
+
+  schemas::PrecisionEntry linear = entry(window, "threshold");
+  linear.detector = info("linear", "linear.detector", 1);
+  linear.corrector = info("linear", "linear.corrector", 1);
+  add_network(bundle.tensors, "linear.detector", kPhi, {}, seed + 3);
+  add_network(bundle.tensors, "linear.corrector.shape", kBoth, {}, seed + 4);
+
+  schemas::PrecisionEntry always = mlp, off = mlp, none = linear;
+  always.mode = "always";
+  always.detector = info("constant", "", 0);
+  always.detector.constant_risk = 0.25;
+  off.mode = "off";
+  none.corrector = info("none", "", 0);
+
+  bundle.precisions = {
+      {"always", always}, {"linear", linear}, {"mlp", mlp}, {"none", none}, {"off", off}};
+  for (auto& [name, precision] : bundle.precisions) precision.corrector.inputs = {"logits"};
+  return bundle;
+}
+
+}  // namespace dgap::test
