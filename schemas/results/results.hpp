@@ -2,14 +2,18 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "schemas/config/config.hpp"
 
-/// The small JSON files through which stages meet in a run directory, each with a JSON Schema beside
-/// this file (windows.schema.json, threshold.schema.json, evaluation.schema.json, stage.schema.json).
-/// Non-finite numbers are written as null.
+/// The small JSON files through which stages meet in a run directory, each with a JSON Schema
+/// beside this file (windows.schema.json, threshold.schema.json, evaluation.schema.json,
+/// stage.schema.json). Non-finite numbers are written as null. Reading is strict: IoError naming
+/// file and key on missing, unknown, duplicate and mistyped keys, columns of different lengths, and
+/// other versions.
 namespace dgap::schemas {
 
 /// windows.json of one precision (arXiv:2607.16248 Eq. 4).
@@ -18,8 +22,8 @@ struct WindowResult {
   double alpha = 0, rho_k = 0;
   double coverage_mean = 0;
   std::optional<double> coverage_lower, coverage_confidence;
-  double reachable = 0;  // E[mass of C(alpha)]: no K can cover more
-  bool capped = false;   // window.cap stopped the search
+  double reachable = 0;      // E[mass of C(alpha)]: no K can cover more
+  bool capped = false;       // window.cap stopped the search
   std::vector<int> curve_k;  // 1 .. cap
   std::vector<double> curve_coverage;
   double positive_rate = 0, uncovered_rate = 0;  // Eq. 9 labels on the validation traces
@@ -29,8 +33,8 @@ using Windows = std::map<std::string, WindowResult>;
 void write_windows(const std::filesystem::path& file, const Windows& windows);
 Windows read_windows(const std::filesystem::path& file);
 
-/// threshold.json of one precision: one point per distinct score (thinned to at most 513), and always
-/// the ends tau = 0 (everything above) and tau = 1 (nothing).
+/// threshold.json of one precision: one point per distinct score (thinned to at most 513), and
+/// always the ends tau = 0 (everything above) and tau = 1 (nothing).
 struct ThresholdCurve {
   std::vector<double> tau, rate, drift, kl, top1_agreement, perplexity, kl_worse_share;
 };
@@ -45,19 +49,27 @@ using Thresholds = std::map<std::string, ThresholdResult>;
 void write_thresholds(const std::filesystem::path& file, const Thresholds& thresholds);
 Thresholds read_thresholds(const std::filesystem::path& file);
 
-/// Stages and their order: collect, calibrate, train, threshold, export, evaluate, report.
+/// The stages in their order: collect, calibrate, train, threshold, export, evaluate, report.
+std::span<const std::string_view> stage_names();
+
 /// A finished stage leaves <run>/stages/<stage>.json, written last: the key under which it ran and
 /// the SHA-256 of its outputs. Same key and unaltered outputs: the stage is skipped.
 class Stage {
  public:
-  /// `inputs`: files of earlier stages that this one reads. FailedError naming the verb to run first
-  /// when one is missing. The key is the SHA-256 over to_stage_yaml(config, name) and the inputs' hashes.
+  /// `inputs`: files of earlier stages, inside the run directory, that this one reads. FailedError
+  /// naming the verb to run first when one is missing. The key is the SHA-256 over
+  /// to_stage_yaml(config, name) and the inputs' hashes.
   Stage(const Config& config, std::string name, const std::vector<std::filesystem::path>& inputs);
+  /// Whether this stage finished under the same key and its outputs are as it left them. A damaged
+  /// record counts as none.
   bool done() const;
+  /// Records `outputs` (files inside the run directory) with size and SHA-256. Call last.
   void finish(const std::vector<std::filesystem::path>& outputs) const;
   const std::string& key() const { return key_; }
 
  private:
+  std::filesystem::path record() const { return run_directory_ / "stages" / (name_ + ".json"); }
+
   std::filesystem::path run_directory_;
   std::string name_, key_;
 };

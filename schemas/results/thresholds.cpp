@@ -1,0 +1,81 @@
+#include <stdexcept>
+#include <utility>
+
+#include "schemas/results/json_file.hpp"
+#include "schemas/results/results.hpp"
+
+namespace dgap::schemas {
+namespace {
+
+using nlohmann::json;
+using Column = std::vector<double> ThresholdCurve::*;
+
+constexpr std::pair<const char*, Column> kColumns[] = {
+    {"tau", &ThresholdCurve::tau},
+    {"rate", &ThresholdCurve::rate},
+    {"drift", &ThresholdCurve::drift},
+    {"kl", &ThresholdCurve::kl},
+    {"top1_agreement", &ThresholdCurve::top1_agreement},
+    {"perplexity", &ThresholdCurve::perplexity},
+    {"kl_worse_share", &ThresholdCurve::kl_worse_share},
+};
+
+json to_json(const ThresholdResult& r) {
+  json curve;
+  for (const auto& [name, column] : kColumns) {
+    if ((r.curve.*column).size() != r.curve.tau.size()) {
+      throw std::invalid_argument(std::string("the threshold curve's column ") + name +
+                                  " has the wrong length");
+    }
+    curve[name] = r.curve.*column;
+  }
+  return {{"tau", r.tau},
+          {"policy", r.policy},
+          {"mode", r.mode},
+          {"drift_before", r.drift_before},
+          {"kl_before", r.kl_before},
+          {"curve", std::move(curve)}};
+}
+
+ThresholdResult threshold_from(const JsonObject& object) {
+  ThresholdResult r;
+  r.tau = object.number("tau");
+  r.policy = object.text("policy");
+  r.mode = object.text("mode");
+  if (r.mode != "threshold" && r.mode != "always" && r.mode != "off") {
+    object.fail("mode", "must be threshold, always or off, got \"" + r.mode.substr(0, 60) + "\"");
+  }
+  r.drift_before = object.number_or_nan("drift_before");
+  r.kl_before = object.number_or_nan("kl_before");
+  const JsonObject curve = object.object("curve");
+  for (const auto& [name, column] : kColumns) {
+    r.curve.*column = curve.numbers_or_nan(name);
+    if ((r.curve.*column).size() != r.curve.tau.size()) curve.fail(name, "is not as long as tau");
+  }
+  curve.finish();
+  object.finish();
+  return r;
+}
+
+}  // namespace
+
+void write_thresholds(const std::filesystem::path& file, const Thresholds& thresholds) {
+  json precisions = json::object();
+  for (const auto& [name, result] : thresholds) precisions[name] = to_json(result);
+  write_json_file(file, {{"version", 1}, {"precisions", precisions}});
+}
+
+Thresholds read_thresholds(const std::filesystem::path& file) {
+  const json value = read_json_file(file);
+  const JsonObject root(value, file.string() + ":");
+  const JsonObject precisions = root.object("precisions");
+  Thresholds thresholds;
+  for (const std::string& name : precisions.keys()) {
+    thresholds[name] = threshold_from(precisions.object(name.c_str()));
+  }
+  root.integer("version", 1, 1);
+  root.finish();
+  return thresholds;
+}
+
+}  // namespace dgap::schemas

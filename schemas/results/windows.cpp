@@ -1,0 +1,94 @@
+#include <array>
+#include <stdexcept>
+
+#include "schemas/results/json_file.hpp"
+#include "schemas/results/results.hpp"
+
+namespace dgap::schemas {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::array<const char*, 5> kQuantiles = {"5", "25", "50", "75", "95"};
+constexpr std::int64_t kMaxWindow = 1'000'000;
+
+json or_null(const std::optional<double>& value) { return value ? json(*value) : json(nullptr); }
+
+json to_json(const WindowResult& r) {
+  const bool quantiles_fit =
+      r.coverage_quantiles.empty() || r.coverage_quantiles.size() == kQuantiles.size();
+  if (r.curve_k.size() != r.curve_coverage.size() || !quantiles_fit) {
+    throw std::invalid_argument("a window's curve or quantiles have the wrong length");
+  }
+  json quantiles = json::object();
+  for (std::size_t i = 0; i < r.coverage_quantiles.size(); ++i)
+    quantiles[kQuantiles[i]] = r.coverage_quantiles[i];
+  return {{"window", r.window},
+          {"alpha", r.alpha},
+          {"rho_k", r.rho_k},
+          {"coverage",
+           {{"mean", r.coverage_mean},
+            {"lower", or_null(r.coverage_lower)},
+            {"confidence", or_null(r.coverage_confidence)},
+            {"quantiles", quantiles}}},
+          {"reachable", r.reachable},
+          {"capped", r.capped},
+          {"positive_rate", r.positive_rate},
+          {"uncovered_rate", r.uncovered_rate},
+          {"curve", {{"k", r.curve_k}, {"coverage", r.curve_coverage}}}};
+}
+
+void read_coverage(const JsonObject& coverage, WindowResult& r) {
+  r.coverage_mean = coverage.number("mean");
+  r.coverage_lower = coverage.optional_number("lower");
+  r.coverage_confidence = coverage.optional_number("confidence");
+  const JsonObject quantiles = coverage.object("quantiles");
+  if (!quantiles.keys().empty()) {
+    for (const char* percent : kQuantiles)
+      r.coverage_quantiles.push_back(quantiles.number_or_nan(percent));
+  }
+  if (quantiles.keys().size() != r.coverage_quantiles.size())
+    coverage.fail("quantiles", "are not 5, 25, 50, 75 and 95");
+  coverage.finish();
+}
+
+WindowResult window_from(const JsonObject& object) {
+  WindowResult r;
+  r.window = static_cast<int>(object.integer("window", 1, kMaxWindow));
+  r.alpha = object.number("alpha");
+  r.rho_k = object.number("rho_k");
+  read_coverage(object.object("coverage"), r);
+  r.reachable = object.number("reachable");
+  r.capped = object.boolean("capped");
+  r.positive_rate = object.number_or_nan("positive_rate");
+  r.uncovered_rate = object.number_or_nan("uncovered_rate");
+  const JsonObject curve = object.object("curve");
+  r.curve_k = curve.integers("k");
+  r.curve_coverage = curve.numbers_or_nan("coverage");
+  if (r.curve_k.size() != r.curve_coverage.size()) curve.fail("coverage", "is not as long as k");
+  curve.finish();
+  object.finish();
+  return r;
+}
+
+}  // namespace
+
+void write_windows(const std::filesystem::path& file, const Windows& windows) {
+  json precisions = json::object();
+  for (const auto& [name, result] : windows) precisions[name] = to_json(result);
+  write_json_file(file, {{"version", 1}, {"precisions", precisions}});
+}
+
+Windows read_windows(const std::filesystem::path& file) {
+  const json value = read_json_file(file);
+  const JsonObject root(value, file.string() + ":");
+  const JsonObject precisions = root.object("precisions");
+  Windows windows;
+  for (const std::string& name : precisions.keys())
+    windows[name] = window_from(precisions.object(name.c_str()));
+  root.integer("version", 1, 1);
+  root.finish();
+  return windows;
+}
+
+}  // namespace dgap::schemas

@@ -1,0 +1,77 @@
+#pragma once
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "schemas/results/results.hpp"
+
+namespace dgap::schemas {
+
+/// A folder that goes away with the test.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "dgap-XXXXXX").string();
+    path_ = ::mkdtemp(pattern.data());
+  }
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+template <class Error = base::IoError, class Body>
+std::string refusal(const Body& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "(accepted)";
+}
+
+inline Windows some_windows() {
+  WindowResult r;
+  r.window = 64;
+  r.alpha = 0.9;
+  r.rho_k = 0.8;
+  r.coverage_mean = 0.1 + 0.2;
+  r.coverage_lower = 0.25;
+  r.coverage_confidence = 0.95;
+  r.reachable = 0.905;
+  r.capped = true;
+  r.curve_k = {1, 2, 3};
+  r.curve_coverage = {0.1, 1.0 / 3.0, 1e-300};
+  r.positive_rate = 0.5;
+  r.uncovered_rate = 0.125;
+  r.coverage_quantiles = {0.1, 0.2, 0.3, 0.4, 0.5};
+  WindowResult plain;
+  plain.window = 1;
+  return {{"K1V1-R32", r}, {"K4V4", plain}};
+}
+
+inline Thresholds some_thresholds() {
+  ThresholdResult r;
+  r.tau = 0.6000000000000001;
+  r.policy = "tradeoff";
+  r.mode = "off";
+  r.drift_before = 0.3;
+  r.kl_before = std::numeric_limits<double>::quiet_NaN();
+  r.curve = {{0, 0.5, 1}, {1, .5, 0},   {.1, .2, .3},
+             {1, 2, 3},   {.4, .5, .6}, {30, std::numeric_limits<double>::infinity(), 50},
+             {0, 0, 0}};
+  ThresholdResult empty;
+  empty.policy = "fixed";
+  return {{"K1V1", r}, {"K4V4", empty}};
+}
+
+}  // namespace dgap::schemas
