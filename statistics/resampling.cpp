@@ -15,15 +15,6 @@ namespace {
 constexpr std::int32_t kEnoughBooks = 20;
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-/// Quantile of sorted values, linear between neighbours.
-double quantile(std::span<const double> sorted, double level) {
-  if (sorted.empty()) return kNaN;
-  const double at = std::clamp(level, 0.0, 1.0) * static_cast<double>(sorted.size() - 1);
-  const auto low = static_cast<std::size_t>(at);
-  const std::size_t high = std::min(low + 1, sorted.size() - 1);
-  return sorted[low] + (at - static_cast<double>(low)) * (sorted[high] - sorted[low]);
-}
-
 }  // namespace
 
 Clusters clusters(const schemas::TracePart& trace) {
@@ -70,6 +61,14 @@ std::vector<double> bootstrap_mean(std::span<const double> values, const Cluster
   std::vector<double> result;
   for (const double level : levels) result.push_back(quantile(means, level));
   return result;
+}
+
+double quantile(std::span<const double> sorted, double level) {
+  if (sorted.empty()) return kNaN;
+  const double at = std::clamp(level, 0.0, 1.0) * static_cast<double>(sorted.size() - 1);
+  const auto low = static_cast<std::size_t>(at);
+  const std::size_t high = std::min(low + 1, sorted.size() - 1);
+  return sorted[low] + (at - static_cast<double>(low)) * (sorted[high] - sorted[low]);
 }
 
 double auc(std::span<const float> scores, std::span<const std::uint8_t> labels) {

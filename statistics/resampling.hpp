@@ -23,6 +23,9 @@ std::vector<double> bootstrap_mean(std::span<const double> values, const Cluster
                                    int resamples, std::uint64_t seed,
                                    std::span<const double> levels);
 
+/// Quantile of sorted values, linear between neighbours; NaN of none.
+double quantile(std::span<const double> sorted, double level);
+
 /// Area under the ROC curve, ties counted half; NaN when one class is missing.
 double auc(std::span<const float> scores, std::span<const std::uint8_t> labels);
 

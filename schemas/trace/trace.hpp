@@ -110,6 +110,8 @@ class TraceSet {
   explicit TraceSet(const std::filesystem::path& directory);
   std::size_t parts() const { return parts_.size(); }
   std::int64_t steps() const { return steps_; }
+  /// Whether that part has units of `split`.
+  bool holds(std::size_t part, std::string_view split) const;
   /// Checks the part's SHA-256 before HDF5 sees a byte of it.
   TracePart read(std::size_t part, const TraceSelection& selection = {}) const;
   /// All parts as one, units of the given split only ("" = all): units, steps and ragged offsets

@@ -139,6 +139,11 @@ TraceSet::TraceSet(const std::filesystem::path& directory) : directory_(director
   }
 }
 
+bool TraceSet::holds(std::size_t part, std::string_view split) const {
+  const std::vector<std::string>& splits = parts_.at(part).unit_splits;
+  return std::find(splits.begin(), splits.end(), split) != splits.end();
+}
+
 TracePart TraceSet::read(std::size_t part, const TraceSelection& selection) const {
   const Part& wanted = parts_.at(part);
   const std::string actual = trace::sha256_of_file(wanted.path);
@@ -152,8 +157,7 @@ TracePart TraceSet::read(std::size_t part, const TraceSelection& selection) cons
 TracePart TraceSet::read_split(std::string_view split, const TraceSelection& selection) const {
   TracePart all;
   for (std::size_t i = 0; i < parts_.size(); ++i) {
-    const std::vector<std::string>& splits = parts_[i].unit_splits;
-    if (!split.empty() && std::find(splits.begin(), splits.end(), split) == splits.end()) continue;
+    if (!split.empty() && !holds(i, split)) continue;
     const TracePart part = read(i, selection);
     if (all.units.empty()) all = empty_like(part);
     if (part.top != all.top)

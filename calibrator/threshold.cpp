@@ -1,0 +1,161 @@
+#include <tbb/blocked_range.h>
+#include <tbb/parallel_for.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "calibrator/calibrator.hpp"
+#include "calibrator/threshold_curve.hpp"
+#include "calibrator/validation_traces.hpp"
+#include "runtime/features.hpp"
+#include "runtime/models.hpp"
+#include "schemas/results/trained.hpp"
+
+namespace dgap::calibrator {
+namespace {
+
+constexpr std::int64_t kStepsPerTask = 64;
+
+/// The trained networks of one precision as they will be served, over its window.
+class Networks {
+ public:
+  Networks(const schemas::TrainedNetwork& detector, const schemas::TrainedNetwork& corrector,
+           const schemas::WindowResult& window)
+      : detector_(detector.info, detector.tensors),
+        corrector_(corrector.info, corrector.tensors),
+        alpha_(window.alpha),
+        window_(window.window) {}
+
+  struct Scratch {
+    statistics::StepWindow window;
+    std::vector<float> phi, edited, network;
+  };
+  Scratch scratch() const {
+    Scratch scratch;
+    scratch.phi.resize(runtime::kDetectorWidth);
+    scratch.edited.resize(window_);
+    scratch.network.resize(
+        std::max(detector_.scratch_floats(), corrector_.scratch_floats(window_)));
+    return scratch;
+  }
+
+  StepOutcome outcome(const schemas::TracePart& part, std::size_t precision, std::int64_t step,
+                      Scratch& scratch) const {
+    statistics::StepWindow& window = scratch.window;
+    window.assign(part, precision, step, alpha_, window_);
+    const std::span<const float> logits = window.logits();
+    float* const phi = scratch.phi.data();
+    StepOutcome outcome;
+    runtime::detector_features(logits, window.lse(), window.entropy(), phi);
+    outcome.risk = detector_.risk(phi, scratch.network.data());
+    outcome.before = window.before();
+    const std::span<float> edited(scratch.edited.data(), logits.size());
+    corrector_.deltas(phi, logits, window.lse(), edited.data(), scratch.network.data());
+    for (std::size_t i = 0; i < edited.size(); ++i) edited[i] += logits[i];
+    // The runtime leaves a row as it is when its correction is not finite.
+    const bool finite =
+        std::all_of(edited.begin(), edited.end(), [](float z) { return std::isfinite(z); });
+    outcome.after = finite ? window.after(edited) : outcome.before;
+    return outcome;
+  }
+
+ private:
+  runtime::Detector detector_;
+  runtime::Corrector corrector_;
+  double alpha_;
+  int window_;
+};
+
+void append_outcomes(const Networks& networks, const schemas::TracePart& part,
+                     std::size_t precision, std::span<const std::int64_t> steps,
+                     std::vector<StepOutcome>& outcomes) {
+  const std::size_t first = outcomes.size();
+  outcomes.resize(first + steps.size());
+  const auto count = static_cast<std::int64_t>(steps.size());
+  tbb::parallel_for(tbb::blocked_range<std::int64_t>(0, count, kStepsPerTask),
+                    [&](const auto& range) {
+                      Networks::Scratch scratch = networks.scratch();
+                      for (std::int64_t i = range.begin(); i != range.end(); ++i) {
+                        outcomes[first + i] = networks.outcome(part, precision, steps[i], scratch);
+                      }
+                    });
+  const bool scored = std::none_of(outcomes.begin() + first, outcomes.end(),
+                                   [](const StepOutcome& o) { return std::isnan(o.risk); });
+  if (!scored) {
+    throw base::FailedError(
+        "precision " + part.precisions[precision].name +
+        ": the detector's score of a validation step is not a number; train again");
+  }
+}
+
+std::vector<std::filesystem::path> inputs(const schemas::Config& config) {
+  const std::filesystem::path run = config.run_directory();
+  std::vector<std::filesystem::path> files = {run / "traces" / "index.json", run / "windows.json"};
+  for (const schemas::Scheme& scheme : config.precisions) {
+    for (const char* folder : {"detector", "corrector"}) {
+      for (auto& file : schemas::trained_files(run / folder, scheme.name)) files.push_back(file);
+    }
+  }
+  return files;
+}
+
+const schemas::WindowResult& window_of(const schemas::Windows& windows,
+                                       const std::string& precision,
+                                       const std::filesystem::path& file) {
+  const auto found = windows.find(precision);
+  if (found == windows.end()) {
+    throw base::FailedError(file.string() + ": has no precision '" + precision +
+                            "'; run `dgap calibrate` again");
+  }
+  return found->second;
+}
+
+void warn_if_off(const std::string& precision, const schemas::ThresholdResult& result,
+                 base::Progress& progress) {
+  if (result.mode != "off") return;
+  progress.warn(
+      "precision " + precision + ": the corrector is switched off: " +
+      (result.policy == "fixed"
+           ? "at tau = " + base::number(result.tau) +
+                 " it makes the mean KL of validation steps worse"
+           : std::string("no threshold removes more KL from validation steps than it costs")));
+}
+
+}  // namespace
+
+void threshold(const schemas::Config& config, base::Progress& progress) {
+  const std::filesystem::path run = config.run_directory(), file = run / "threshold.json";
+  const schemas::Stage stage(config, "threshold", inputs(config));
+  if (stage.done()) return progress.info("threshold: up to date");
+
+  const ValidationTraces traces(config);
+  const schemas::Windows windows = schemas::read_windows(run / "windows.json");
+  std::vector<Networks> networks;
+  for (const std::string& name : traces.precisions()) {
+    networks.emplace_back(schemas::read_trained(run / "detector", name),
+                          schemas::read_trained(run / "corrector", name),
+                          window_of(windows, name, run / "windows.json"));
+  }
+  progress.begin("threshold", traces.parts(), "parts");
+  std::vector<std::vector<StepOutcome>> outcomes(networks.size());
+  traces.for_each_part(true, [&](const schemas::TracePart& part, const auto& steps) {
+    for (std::size_t p = 0; p < networks.size(); ++p) {
+      append_outcomes(networks[p], part, p, steps, outcomes[p]);
+    }
+    progress.advance(1);
+  });
+  schemas::Thresholds thresholds;
+  for (std::size_t p = 0; p < networks.size(); ++p) {
+    schemas::ThresholdResult result = choose_threshold(outcomes[p], config.threshold);
+    warn_if_off(traces.precisions()[p], result, progress);
+    thresholds.emplace(traces.precisions()[p], std::move(result));
+  }
+  progress.end();
+  schemas::write_thresholds(file, thresholds);
+  stage.finish({file});
+}
+
+}  // namespace dgap::calibrator
