@@ -1,7 +1,5 @@
 #include "engine/cache/exact_cache.hpp"
 
-#include <algorithm>
-#include <array>
 #include <cassert>
 #include <string>
 
@@ -13,7 +11,6 @@ namespace dgap::engine {
 namespace {
 
 constexpr std::int64_t kParallelValues = 1 << 15;  // below, a task costs more than it saves
-constexpr std::int64_t kChunkRows = 8;
 
 CacheShape checked(const CacheShape& shape) {
   if (shape.layers <= 0 || shape.kv_heads <= 0 || shape.head_dim <= 0 ||
@@ -54,12 +51,7 @@ std::int64_t ExactCache::length() const { return heads_.back().keys.end(); }
 void ExactCache::append_head(Head& head, std::int64_t tokens, const float* keys,
                              const float* values) const {
   const std::int64_t stride = std::int64_t{shape_.kv_heads} * shape_.head_dim;
-  std::array<float, kChunkRows * kMaxHeadDim> rotated;
-  for (std::int64_t t = 0; t < tokens; t += kChunkRows) {
-    const std::int64_t rows = std::min(kChunkRows, tokens - t);
-    rope_.apply(head.keys.end(), rows, keys + t * stride, stride, rotated.data());
-    head.keys.append(rows, rotated.data(), shape_.head_dim);
-  }
+  head.keys.append_rotated(rope_, tokens, keys, stride);
   if (keep_pre_rope_) head.pre_rope_keys.append(tokens, keys, stride);
   head.values.append(tokens, values, stride);
 }

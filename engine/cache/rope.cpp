@@ -7,14 +7,48 @@
 
 #include "base/error.hpp"
 #include "base/multiversion.hpp"
+#include "engine/cache/lanes.hpp"
 
 namespace dgap::engine {
 namespace {
 
-DGAP_INLINE void rotate(const float* x, const float* cosines, const float* sines, std::int64_t half,
-                        float* out) {
-  for (std::int64_t i = 0; i < half; ++i) {
-    const float a = x[i], b = x[i + half];
+/// What happens to a value before it is rotated.
+struct Unchanged {
+  template <class Float>
+  DGAP_INLINE void operator()(std::int64_t, Float&) const {}
+};
+struct Scaled {
+  const float* scale;
+  const float* shift;
+  DGAP_INLINE void operator()(std::int64_t i, Floats16& x) const {
+    Floats16 factor, offset;
+    load(scale + i, factor);
+    load(shift + i, offset);
+    x = x * factor + offset;
+  }
+  DGAP_INLINE void operator()(std::int64_t i, float& x) const { x = x * scale[i] + shift[i]; }
+};
+
+/// One vector of 2 * half channels; x and out may be the same.
+template <class Before>
+DGAP_INLINE void rotate(const Before& before, const float* x, const float* cosines,
+                        const float* sines, std::int64_t half, float* out) {
+  std::int64_t i = 0;
+  for (; i + 16 <= half; i += 16) {
+    Floats16 a, b, c, s;
+    load(x + i, a);
+    load(x + i + half, b);
+    load(cosines + i, c);
+    load(sines + i, s);
+    before(i, a);
+    before(i + half, b);
+    store(a * c - b * s, out + i);
+    store(b * c + a * s, out + i + half);
+  }
+  for (; i < half; ++i) {
+    float a = x[i], b = x[i + half];
+    before(i, a);
+    before(i + half, b);
     out[i] = a * cosines[i] - b * sines[i];
     out[i + half] = b * cosines[i] + a * sines[i];
   }
@@ -22,18 +56,25 @@ DGAP_INLINE void rotate(const float* x, const float* cosines, const float* sines
 
 DGAP_MULTIVERSION void rotate_in_place(std::int64_t tokens, std::int64_t heads, std::int64_t half,
                                        const float* cosines, const float* sines, float* x) {
-  for (std::int64_t t = 0; t < tokens; ++t) {
-    const float* c = cosines + t * half;
-    const float* s = sines + t * half;
-    for (std::int64_t h = 0; h < heads; ++h, x += 2 * half) rotate(x, c, s, half, x);
-  }
+  for (std::int64_t t = 0; t < tokens; ++t, cosines += half, sines += half)
+    for (std::int64_t h = 0; h < heads; ++h, x += 2 * half)
+      rotate(Unchanged(), x, cosines, sines, half, x);
+}
+
+DGAP_MULTIVERSION void rotate_scaled(std::int64_t rows, std::int64_t half, const float* scale,
+                                     const float* shift, const float* cosines, const float* sines,
+                                     float* x) {
+  const Scaled before{scale, shift};
+  for (std::int64_t r = 0; r < rows; ++r, cosines += half, sines += half, x += 2 * half)
+    rotate(before, x, cosines, sines, half, x);
 }
 
 DGAP_MULTIVERSION void rotate_rows(std::int64_t rows, std::int64_t half, const float* cosines,
                                    const float* sines, const float* x, std::int64_t stride,
                                    float* out) {
-  for (std::int64_t r = 0; r < rows; ++r)
-    rotate(x + r * stride, cosines + r * half, sines + r * half, half, out + r * 2 * half);
+  for (std::int64_t r = 0; r < rows;
+       ++r, cosines += half, sines += half, x += stride, out += 2 * half)
+    rotate(Unchanged(), x, cosines, sines, half, out);
 }
 
 }  // namespace
@@ -65,6 +106,12 @@ void RopeTable::reserve(std::int64_t capacity) {
 void RopeTable::apply(std::int64_t first, std::int64_t tokens, std::int64_t heads, float* x) const {
   assert(first >= 0 && first + tokens <= capacity_);
   if (tokens > 0) rotate_in_place(tokens, heads, head_dim_ / 2, cosines(first), sines(first), x);
+}
+
+void RopeTable::apply(std::int64_t first, std::int64_t rows, const float* scale, const float* shift,
+                      float* x) const {
+  assert(first >= 0 && first + rows <= capacity_);
+  if (rows > 0) rotate_scaled(rows, head_dim_ / 2, scale, shift, cosines(first), sines(first), x);
 }
 
 void RopeTable::apply(std::int64_t first, std::int64_t rows, const float* x, std::int64_t stride,

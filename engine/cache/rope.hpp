@@ -23,6 +23,10 @@ class RopeTable {
 
   /// Rotates x [tokens, heads, head_dim] in place; token t is at position first + t < capacity().
   void apply(std::int64_t first, std::int64_t tokens, std::int64_t heads, float* x) const;
+  /// x [rows, head_dim] -> the rotation of x * scale + shift, in place; scale and shift [head_dim],
+  /// row r at position first + r.
+  void apply(std::int64_t first, std::int64_t rows, const float* scale, const float* shift,
+             float* x) const;
   /// Rotates rows that lie `stride` floats apart, row r at position first + r, into out
   /// [rows, head_dim]. The two must not overlap.
   void apply(std::int64_t first, std::int64_t rows, const float* x, std::int64_t stride,

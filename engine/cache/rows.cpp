@@ -1,11 +1,17 @@
 #include "engine/cache/rows.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 
 #include "base/half.hpp"
 
 namespace dgap::engine {
+namespace {
+
+constexpr std::int64_t kChunkRows = 8;
+
+}  // namespace
 
 void Rows::reserve(std::int64_t tokens) {
   const auto values = static_cast<std::size_t>(tokens) * static_cast<std::size_t>(width_);
@@ -28,6 +34,16 @@ void Rows::append(std::int64_t rows, const float* x, std::int64_t stride) {
       floats_.insert(floats_.end(), row, row + width);
   }
   end_ += rows;
+}
+
+void Rows::append_rotated(const RopeTable& rope, std::int64_t rows, const float* x,
+                          std::int64_t stride) {
+  std::array<float, kChunkRows * kMaxHeadDim> rotated;
+  for (std::int64_t t = 0; t < rows; t += kChunkRows) {
+    const std::int64_t count = std::min(kChunkRows, rows - t);
+    rope.apply(end_, count, x + t * stride, stride, rotated.data());
+    append(count, rotated.data(), width_);
+  }
 }
 
 void Rows::drop_before(std::int64_t token) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/cache/rope.hpp"
 #include "engine/model/decoder.hpp"
 
 namespace dgap::engine {
@@ -26,6 +27,9 @@ class Rows {
 
   /// Appends rows that lie `stride` floats apart, rounded to the storage type.
   void append(std::int64_t rows, const float* x, std::int64_t stride);
+  /// The same rows, rotated to their positions (in f32) before they are rounded.
+  void append_rotated(const RopeTable& rope, std::int64_t rows, const float* x,
+                      std::int64_t stride);
   /// Forgets tokens below `token`. Amortised O(1) per row.
   void drop_before(std::int64_t token);
   /// out [to - from, width], begin() <= from <= to <= end().

@@ -1,0 +1,127 @@
+#include "engine/cache/head_tensor.hpp"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "base/half.hpp"
+
+namespace dgap::engine {
+namespace {
+
+constexpr std::int64_t kChunkRows = 16;
+
+/// Values that one thread works on at a time; grows to the largest chunk and stays.
+float* scratch(std::size_t values) {
+  thread_local std::vector<float> buffer;
+  if (buffer.size() < values) buffer.resize(values);
+  return buffer.data();
+}
+
+}  // namespace
+
+void PrefixRows::read(std::int64_t from, std::int64_t to, float* out) const {
+  switch (tensor) {
+    case Tensor::keys:
+      cache->read_keys(layer, head, Copy::exact, from, to, out);
+      break;
+    case Tensor::keys_before_rope:
+      cache->read_pre_rope_keys(layer, head, from, to, out);
+      break;
+    case Tensor::values:
+      cache->read_values(layer, head, Copy::exact, from, to, out);
+      break;
+  }
+  if (cache->type() == ExactCacheType::f16) return;
+  const std::int64_t values = (to - from) * cache->shape().head_dim;
+  for (std::int64_t i = 0; i < values; ++i) out[i] = base::round_to_half(out[i]);
+}
+
+HeadTensor::HeadTensor(const Plan& plan, const PrefixRows& prefix)
+    : plan_(&plan),
+      prefix_(prefix),
+      sinks_(plan.head_dim, ExactCacheType::f16),
+      recent_(plan.head_dim, ExactCacheType::f16),
+      codes_(Codec(plan.scheme, plan.head_dim)) {
+  recent_.start_at(plan.prefix_length);
+}
+
+void HeadTensor::begin(std::int64_t quantised_end) {
+  if (plan_->exact()) return;
+  std::array<float, kMaxHeadDim> row;
+  for (std::int64_t t = 0; t < std::min(plan_->sinks, plan_->prefix_length); ++t) {
+    prefix_.read(t, t + 1, row.data());
+    sinks_.append(1, row.data(), plan_->head_dim);
+  }
+  centring_ = Centring(
+      plan_->scheme, plan_->head_dim, plan_->sinks, plan_->prefix_length,
+      [this](std::int64_t from, std::int64_t to, float* out) { prefix_.read(from, to, out); });
+  codes_.reserve(quantised_end - plan_->sinks);
+  quantise(quantised_end);
+}
+
+void HeadTensor::append(std::int64_t rows, const float* x, std::int64_t stride,
+                        const RopeTable* rope) {
+  const std::int64_t first = recent_.end();
+  rope == nullptr ? recent_.append(rows, x, stride)
+                  : recent_.append_rotated(*rope, rows, x, stride);
+  if (plan_->exact()) return;
+  std::array<float, kMaxHeadDim> row;
+  for (std::int64_t t = first; t < std::min(plan_->sinks, first + rows); ++t) {
+    recent_.read(t, t + 1, row.data());
+    sinks_.append(1, row.data(), plan_->head_dim);
+  }
+}
+
+void HeadTensor::advance(std::int64_t end, std::int64_t exact_begin) {
+  if (plan_->exact()) return;
+  quantise(end);
+  recent_.drop_before(exact_begin);
+}
+
+void HeadTensor::quantise(std::int64_t end) {
+  const std::int64_t step = codes_.codec().step();
+  const std::int64_t chunk = std::max(step, kChunkRows / step * step);
+  float* x = scratch(static_cast<std::size_t>(chunk * plan_->head_dim));
+  for (std::int64_t t = quantised_end(); t < end; t = quantised_end()) {
+    const std::int64_t rows = std::min(chunk, end - t);
+    read_source(t, t + rows, x);
+    centring_.apply(rows, x);
+    if (plan_->rotation != nullptr) plan_->rotation->apply(rows, x);
+    codes_.append(rows, x);
+  }
+}
+
+void HeadTensor::read_source(std::int64_t from, std::int64_t to, float* out) const {
+  const std::int64_t middle = std::clamp(plan_->prefix_length, from, to);
+  if (from < middle) prefix_.read(from, middle, out);
+  if (middle < to) recent_.read(middle, to, out + (middle - from) * plan_->head_dim);
+}
+
+void HeadTensor::read_exact(std::int64_t from, std::int64_t to, float* out) const {
+  const std::int64_t middle = std::clamp(sinks_.end(), from, to);
+  if (from < middle) sinks_.read(from, middle, out);
+  read_source(middle, to, out + (middle - from) * plan_->head_dim);
+}
+
+void HeadTensor::read_stored(std::int64_t from, std::int64_t to, float* out) const {
+  codes_.read(from - plan_->sinks, to - plan_->sinks, out);
+}
+
+void HeadTensor::restore(std::int64_t first, std::int64_t rows, const RopeTable* rope,
+                         float* x) const {
+  if (plan_->rotation != nullptr) plan_->rotation->undo(rows, x);
+  if (rope == nullptr)
+    centring_.undo(rows, x);
+  else if (centring_.empty())
+    rope->apply(first, rows, 1, x);
+  else
+    rope->apply(first, rows, centring_.rms().data(), centring_.mean().data(), x);
+}
+
+void HeadTensor::restore_sums(std::int64_t rows, const float* mass, float* x) const {
+  if (plan_->rotation != nullptr) plan_->rotation->undo(rows, x);
+  centring_.undo_sum(rows, mass, x);
+}
+
+}  // namespace dgap::engine

@@ -1,0 +1,79 @@
+#pragma once
+#include <cstdint>
+
+#include "engine/cache/centring.hpp"
+#include "engine/cache/exact_cache.hpp"
+#include "engine/cache/hadamard.hpp"
+#include "engine/cache/quantized_rows.hpp"
+
+namespace dgap::engine {
+
+/// The rows of an exact prefix that one tensor of one layer and head continues, as FP16 values.
+struct PrefixRows {
+  enum class Tensor { keys, keys_before_rope, values };
+  const ExactCache* cache = nullptr;
+  Tensor tensor = Tensor::keys;
+  int layer = 0, head = 0;
+
+  /// out [to - from, head_dim].
+  void read(std::int64_t from, std::int64_t to, float* out) const;
+};
+
+/// One tensor (K or V) of one layer and head of a quantised cache: FP16 copies of the sinks and of
+/// the newest tokens, codes of the others. Exact tokens of the prefix are read from the prefix,
+/// which is shared.
+class HeadTensor {
+ public:
+  /// What all heads of a tensor have in common.
+  struct Plan {
+    schemas::TensorScheme scheme;
+    int head_dim = 0;
+    std::int64_t sinks = 0;
+    std::int64_t prefix_length = 0;
+    const Rotation* rotation = nullptr;  // null where the scheme does not rotate
+
+    bool exact() const { return scheme.quantizer == schemas::Quantizer::exact; }
+  };
+
+  /// `plan` must outlive the tensor.
+  HeadTensor(const Plan& plan, const PrefixRows& prefix);
+
+  /// Takes statistics over the prefix without the sinks, and quantises tokens [sinks,
+  /// quantised_end).
+  void begin(std::int64_t quantised_end);
+
+  /// Tokens [0, length()) are held, [plan.sinks, quantised_end()) of them as codes.
+  std::int64_t length() const { return recent_.end(); }
+  std::int64_t quantised_end() const { return plan_->sinks + codes_.size(); }
+
+  /// Appends exact rows that lie `stride` floats apart; with `rope`, rotated to their positions
+  /// first.
+  void append(std::int64_t rows, const float* x, std::int64_t stride, const RopeTable* rope);
+  /// Quantises tokens up to `end`, and forgets exact copies of those below `exact_begin`.
+  void advance(std::int64_t end, std::int64_t exact_begin);
+
+  /// The FP16 copies of [from, to).
+  void read_exact(std::int64_t from, std::int64_t to, float* out) const;
+  /// Decoded rows of [from, to) in the space they are stored in: centred, normalised, rotated.
+  void read_stored(std::int64_t from, std::int64_t to, float* out) const;
+  /// From that space to the tensor's own, in place; with `rope`, rotated to positions from `first`
+  /// on.
+  void restore(std::int64_t first, std::int64_t rows, const RopeTable* rope, float* x) const;
+  /// The same of weighted sums of rows, whose weights sum to mass [rows].
+  void restore_sums(std::int64_t rows, const float* mass, float* x) const;
+
+  const QuantizedRows& codes() const { return codes_; }
+  const Centring& centring() const { return centring_; }
+
+ private:
+  void quantise(std::int64_t end);
+  void read_source(std::int64_t from, std::int64_t to, float* out) const;
+
+  const Plan* plan_;
+  PrefixRows prefix_;
+  Rows sinks_, recent_;  // recent_: tokens of the window and of the block, not of the prefix
+  Centring centring_;
+  QuantizedRows codes_;
+};
+
+}  // namespace dgap::engine

@@ -1,0 +1,71 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "engine/cache/exact_cache.hpp"
+#include "engine/cache/head_tensor.hpp"
+#include "engine/cache/kv_cache.hpp"
+
+namespace dgap::engine {
+
+/// A quantised continuation of an exact prefix (docs/schemes.md). The state after construction is
+/// that of a cache whose newest row is position length - 1: tokens [sinks, exact_begin(length - 1))
+/// are codes. The prefix's exact keys and values are shared, not copied: it must outlive the cache.
+class QuantizedCache final : public KvCache {
+ public:
+  /// UsageError when the scheme does not fit the model; FailedError when the prefix is shorter than
+  /// `length` or lacks the keys before RoPE that the scheme starts from.
+  QuantizedCache(const schemas::Scheme& scheme, const ExactCache& prefix, std::int64_t length);
+  QuantizedCache(const QuantizedCache&) = delete;
+  QuantizedCache& operator=(const QuantizedCache&) = delete;
+
+  const CacheShape& shape() const override { return prefix_.shape(); }
+  std::int64_t length() const override { return heads_.back().value.length(); }
+  std::int64_t sinks() const override { return sinks_; }
+  std::int64_t exact_begin(std::int64_t position) const override;
+
+  void append(int layer, std::int64_t tokens, const float* keys, const float* values) override;
+  void read_keys(int layer, int head, Copy copy, std::int64_t begin, std::int64_t end,
+                 float* out) const override;
+  void read_values(int layer, int head, Copy copy, std::int64_t begin, std::int64_t end,
+                   float* out) const override;
+  bool rotates_queries() const override { return rotates_queries_; }
+  void rotate_queries(int layer, int head, std::int64_t rows, float* queries) const override;
+  void finish_values(int layer, int head, std::int64_t rows, const float* mass,
+                     float* sums) const override;
+  CacheBytes bytes() const override;
+
+  /// What one tensor of one layer and head stores, for tests and tools.
+  struct Raw {
+    std::int64_t first = 0, tokens = 0;  // tokens [first, first + tokens) are codes
+    std::span<const std::uint8_t> codes;
+    std::span<const std::uint16_t> scales, minima;
+    std::span<const float> mean, rms;
+  };
+  Raw raw_key(int layer, int head) const { return raw(at(layer, head).key); }
+  Raw raw_value(int layer, int head) const { return raw(at(layer, head).value); }
+  const Rotation* rotation() const { return rotation_ ? &*rotation_ : nullptr; }
+
+ private:
+  struct Head {
+    HeadTensor key, value;
+  };
+  const Head& at(int layer, int head) const;
+  Raw raw(const HeadTensor& tensor) const;
+  HeadTensor::Plan plan(const schemas::TensorScheme& tensor, std::int64_t length) const;
+  void append_head(Head& head, std::int64_t tokens, const float* keys, const float* values);
+
+  schemas::Scheme scheme_;
+  const ExactCache& prefix_;
+  std::int64_t sinks_;
+  std::int64_t step_;  // tokens that leave the window together
+  bool rotates_queries_;
+  std::optional<Rotation> rotation_;
+  HeadTensor::Plan key_plan_, value_plan_;
+  RopeTable rope_;
+  std::vector<Head> heads_;  // [layers, kv_heads]
+};
+
+}  // namespace dgap::engine

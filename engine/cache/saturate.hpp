@@ -1,0 +1,14 @@
+#pragma once
+#include <cstdint>
+
+#include "base/half.hpp"
+
+namespace dgap::engine {
+
+/// FP16 bits of x, with ±65504 where it would overflow, so that what is read back stays finite.
+DGAP_INLINE std::uint16_t to_half_saturated(float x) {
+  const float low = x > 65504.0f ? 65504.0f : x;
+  return base::to_half(low < -65504.0f ? -65504.0f : low);
+}
+
+}  // namespace dgap::engine
