@@ -1,0 +1,34 @@
+// probe_weights MODEL OUTPUT: all tensors of a model as f32, one after the other: embedding, per
+// layer the members of LayerWeights in their order, output norm, and the output matrix where it has
+// one.
+#include <cstdio>
+#include <fstream>
+
+#include "base/error.hpp"
+#include "engine/formats/open_weights.hpp"
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  try {
+    const auto source = dgap::engine::open_weights(argv[1], "auto");
+    std::ofstream out(argv[2], std::ios::binary);
+    const auto put = [&](const std::vector<float>& values) {
+      out.write(reinterpret_cast<const char*>(values.data()),
+                static_cast<std::streamsize>(values.size() * sizeof(float)));
+    };
+    put(source->embedding());
+    for (int i = 0; i < source->parameters().layers; ++i) {
+      const dgap::engine::LayerWeights w = source->layer(i);
+      for (const auto* values : {&w.attention_norm, &w.ffn_norm, &w.query, &w.key, &w.value,
+                                 &w.output, &w.gate, &w.up, &w.down}) {
+        put(*values);
+      }
+    }
+    put(source->output_norm());
+    if (!source->parameters().tied_embeddings) put(source->output_matrix());
+  } catch (const dgap::base::Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return static_cast<int>(error.code());
+  }
+  return 0;
+}
