@@ -1,6 +1,7 @@
 #include "runtime/network.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/error.hpp"
 #include "base/multiversion.hpp"
@@ -36,26 +37,26 @@ struct View {
   int inputs, stride;
 };
 
+/// kLanes floats that stay in registers; compilers split them to what the processor has.
+using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
+
+DGAP_INLINE void load(const float* from, Lanes& lanes) { std::memcpy(&lanes, from, sizeof lanes); }
+
 /// y[r, o] = start[r, o] + sum_i x[r, i] W[i, o], i ascending. Row strides x_stride, start_stride
-/// (0: the same start for every row) and view.stride.
+/// (0: the same start for every row) and layer.stride.
 template <int rows>
 DGAP_INLINE void accumulate(View layer, const float* x, std::int64_t x_stride, const float* start,
                             std::int64_t start_stride, float* y) {
   for (int o = 0; o < layer.stride; o += kLanes) {
-    float sum[rows][kLanes];
-    for (int r = 0; r < rows; ++r) {
-      for (int j = 0; j < kLanes; ++j) sum[r][j] = start[r * start_stride + o + j];
-    }
+    Lanes sum[rows];
+    for (int r = 0; r < rows; ++r) load(start + r * start_stride + o, sum[r]);
     const float* w = layer.weights + o;
     for (int i = 0; i < layer.inputs; ++i, w += layer.stride) {
-      for (int r = 0; r < rows; ++r) {
-        const float value = x[r * x_stride + i];
-        for (int j = 0; j < kLanes; ++j) sum[r][j] += value * w[j];
-      }
+      Lanes weights;
+      load(w, weights);
+      for (int r = 0; r < rows; ++r) sum[r] += x[r * x_stride + i] * weights;
     }
-    for (int r = 0; r < rows; ++r) {
-      for (int j = 0; j < kLanes; ++j) y[r * layer.stride + o + j] = sum[r][j];
-    }
+    for (int r = 0; r < rows; ++r) std::memcpy(y + r * layer.stride + o, &sum[r], sizeof sum[r]);
   }
 }
 

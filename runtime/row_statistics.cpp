@@ -39,8 +39,9 @@ struct SumLanes {
   DGAP_INLINE void add(const float* x, double max) {
     for (int j = 0; j < kLanes; ++j) {
       const double d = static_cast<double>(x[j]) - max;
-      const double bounded = d < -800.0 ? -800.0 : d;  // exp is 0 there; keeps 0 * -inf out
-      const double p = base::exp_f64(bounded);
+      // exp(-708) = 3e-308 for all that is lower, -inf among it: nothing beside the maximum's 1.
+      const double bounded = d < -708.0 ? -708.0 : d;
+      const double p = base::exp_normal_f64(bounded);
       e[j] += p;
       ed[j] += p * bounded;
     }
