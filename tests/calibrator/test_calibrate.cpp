@@ -1,0 +1,216 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "calibrator/calibrator.hpp"
+#include "calibrator/coverage_curve.hpp"
+#include "schemas/results/results.hpp"
+#include "statistics/window.hpp"
+#include "tests/calibrator/run_fixture.hpp"
+
+namespace dgap::calibrator {
+namespace {
+
+using testing::config_for;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::make_trace;
+using testing::Messages;
+using testing::RandomTrace;
+using testing::TemporaryFolder;
+using testing::write_traces;
+
+TEST(CoverageCurve, IsTheMeanOfEveryStepsCoverageForEveryK) {
+  RandomTrace tied, masked, whole;
+  tied.grid = 1.0f;
+  masked.masked = 0.5, masked.vocab = 60;
+  whole.vocab = 24, whole.top = 24;
+  for (const RandomTrace& kind : {RandomTrace{}, tied, masked, whole}) {
+    const schemas::TracePart trace = make_trace(kind);
+    CoverageCurve curve(trace.top);
+    for (std::int64_t step = 0; step < trace.steps(); ++step) curve.add(trace, 0, step, 0.9);
+    const std::vector<double> coverage = curve.coverage();
+    double last = 0.0;
+    for (int k = 1; k <= trace.top; ++k) {
+      double mean = 0.0;
+      for (const double c : statistics::coverage(trace, 0, 0.9, k)) mean += c;
+      EXPECT_NEAR(coverage[k - 1], mean / static_cast<double>(trace.steps()), 1e-12);
+      EXPECT_GE(coverage[k - 1], last);
+      last = coverage[k - 1];
+    }
+    EXPECT_LE(last, curve.reachable() + 1e-12);
+    if (trace.top == trace.header.vocab_size) {
+      EXPECT_NEAR(last, curve.reachable(), 1e-12);
+    }
+  }
+}
+
+class CalibrateTest : public ::testing::Test {
+ protected:
+  schemas::Windows windows() const {
+    return schemas::read_windows(config_.run_directory() / "windows.json");
+  }
+  /// What calibrate() says when it refuses.
+  std::string refusal() {
+    try {
+      calibrate(config_, messages_);
+    } catch (const base::FailedError& error) {
+      return error.what();
+    }
+    return "(accepted)";
+  }
+
+  TemporaryFolder folder_;
+  schemas::Config config_ = config_for(folder_.path());
+  schemas::TracePart trace_ = make_trace(testing::run_trace());
+  Messages messages_;
+};
+
+TEST_F(CalibrateTest, FindsTheSmallestWindowAndItsFigures) {
+  write_traces(config_, trace_, 5);
+  calibrate(config_, messages_);
+  EXPECT_THAT(messages_.warnings, IsEmpty());
+  const schemas::Windows found = windows();
+  ASSERT_EQ(found.size(), 2u);
+  for (std::size_t p = 0; p < 2; ++p) {
+    const schemas::WindowResult& result = found.at(trace_.precisions[p].name);
+    const auto mean_at = [&](int k) {
+      double mean = 0.0;
+      for (const double c : statistics::coverage(trace_, p, config_.window.alpha, k)) mean += c;
+      return mean / static_cast<double>(trace_.steps());
+    };
+    EXPECT_GT(result.window, 1);
+    EXPECT_GE(mean_at(result.window), config_.window.rho_k);
+    EXPECT_LT(mean_at(result.window - 1), config_.window.rho_k);
+    EXPECT_NEAR(result.coverage_mean, mean_at(result.window), 1e-12);
+    EXPECT_EQ(result.curve_k.back(), 32);
+    EXPECT_NEAR(result.curve_coverage.back(), mean_at(32), 1e-12);
+    EXPECT_FALSE(result.capped);
+    EXPECT_FALSE(result.coverage_lower.has_value());
+
+    statistics::StepWindow window;
+    double positive = 0.0, uncovered = 0.0;
+    std::vector<double> coverage;
+    for (std::int64_t step = 0; step < trace_.steps(); ++step) {
+      window.assign(trace_, p, step, config_.window.alpha, result.window);
+      positive += window.risky(config_.labels.epsilon, config_.labels.rho_c);
+      uncovered += window.uncovered(config_.labels.epsilon, config_.labels.rho_c);
+      coverage.push_back(window.coverage());
+    }
+    EXPECT_GT(positive, 0.0);
+    EXPECT_DOUBLE_EQ(result.positive_rate, positive / static_cast<double>(trace_.steps()));
+    EXPECT_DOUBLE_EQ(result.uncovered_rate, uncovered / static_cast<double>(trace_.steps()));
+    std::sort(coverage.begin(), coverage.end());
+    EXPECT_DOUBLE_EQ(result.coverage_quantiles[2], (coverage[59] + coverage[60]) / 2.0);
+  }
+}
+
+TEST_F(CalibrateTest, WindowGrowsWithTheTarget) {
+  write_traces(config_, trace_, 12);
+  int last = 0;
+  for (const double rho : {0.1, 0.4, 0.6, 0.7, 0.75}) {
+    config_.window.rho_k = rho;
+    calibrate(config_, messages_);
+    EXPECT_GE(windows().at("K1V1").window, last);
+    last = windows().at("K1V1").window;
+  }
+  EXPECT_GT(last, 5);
+}
+
+TEST_F(CalibrateTest, NamesWhatCanBeReached) {
+  write_traces(config_, trace_, 12);
+  config_.window.rho_k = 0.99;
+  const std::string message = refusal();
+  EXPECT_THAT(message, HasSubstr("precision K1V1: window.rho_k = 0.99 cannot be reached"));
+  const std::size_t at = message.find("at most ") + 8;
+  const double reachable = std::stod(message.substr(at));
+  config_.window.rho_k = reachable;  // what it says holds; only the cap may stop it now
+  EXPECT_EQ(refusal(), "(accepted)");
+  config_.window.rho_k = reachable + 2e-4;
+  EXPECT_THAT(refusal(), HasSubstr("cannot be reached"));
+}
+
+TEST_F(CalibrateTest, WarnsWhereTheCapBinds) {
+  write_traces(config_, trace_, 12);
+  config_.window.cap = 3;
+  calibrate(config_, messages_);
+  ASSERT_EQ(messages_.warnings.size(), 2u);
+  EXPECT_THAT(messages_.warnings[0], HasSubstr("precision K1V1: window.cap = 3"));
+  EXPECT_TRUE(windows().at("K1V1").capped);
+  EXPECT_EQ(windows().at("K1V1").window, 3);
+}
+
+TEST_F(CalibrateTest, CompactAndFullTracesAndAnyPartsGiveTheSameBytes) {
+  std::vector<std::string> results;
+  for (const auto& [units_per_part, full] :
+       {std::pair<std::size_t, bool>{12, false}, {12, true}, {1, false}, {5, true}}) {
+    TemporaryFolder folder;
+    schemas::Config config = config_for(folder.path());
+    config.window.confidence = 0.9;
+    write_traces(config, trace_, units_per_part, full);
+    calibrate(config, messages_);
+    results.push_back(base::read_file(config.run_directory() / "windows.json"));
+  }
+  for (const std::string& result : results) EXPECT_EQ(result, results.front());
+}
+
+TEST_F(CalibrateTest, LooksAtValidationStepsAlone) {
+  // Units of another split, of quite another spread, in the same parts.
+  RandomTrace other = testing::run_trace();
+  other.spread = 6.0, other.seed = 99;
+  const schemas::TracePart elsewhere = make_trace(other);
+  schemas::TracePart mixed = trace_;
+  for (std::size_t u = 0; u < mixed.units.size(); u += 2) {
+    mixed.units[u].split = "train";
+    const std::int64_t first = mixed.units[u].first_step * mixed.header.vocab_size;
+    const std::int64_t count = mixed.units[u].steps * mixed.header.vocab_size;
+    std::copy_n(elsewhere.reference.logits.begin() + first, count,
+                mixed.reference.logits.begin() + first);
+  }
+  write_traces(config_, mixed, 3);
+  calibrate(config_, messages_);
+  schemas::TracePart validation = trace_;
+  for (std::size_t u = 0; u < mixed.units.size(); u += 2) validation.units[u].split = "train";
+  TemporaryFolder folder;
+  schemas::Config config = config_for(folder.path());
+  write_traces(config, validation, 3);
+  calibrate(config, messages_);
+  EXPECT_EQ(base::read_file(config.run_directory() / "windows.json"),
+            base::read_file(config_.run_directory() / "windows.json"));
+
+  config_.corpus.splits.validation = "nowhere";
+  EXPECT_THAT(refusal(), HasSubstr("no units of split 'nowhere'"));
+}
+
+TEST_F(CalibrateTest, BoundsCoverageFromBelow) {
+  write_traces(config_, trace_, 12);
+  config_.window.confidence = 0.9;
+  calibrate(config_, messages_);
+  const schemas::WindowResult result = windows().at("K1V1");
+  EXPECT_EQ(result.coverage_confidence, 0.9);
+  EXPECT_LT(*result.coverage_lower, result.coverage_mean);
+  EXPECT_GT(*result.coverage_lower, result.coverage_mean - 0.1);
+  EXPECT_THAT(messages_.warnings.at(0), HasSubstr("approximate"));  // six books
+}
+
+TEST_F(CalibrateTest, IsSkippedWhenNothingChangedAndRefusesOtherTraces) {
+  write_traces(config_, trace_, 12);
+  calibrate(config_, messages_);
+  calibrate(config_, messages_);
+  EXPECT_THAT(messages_.infos, ::testing::ElementsAre("calibrate: up to date"));
+  config_.precisions.push_back(schemas::preset("K4V4"));
+  EXPECT_THAT(refusal(), HasSubstr("no precision 'K4V4'"));
+}
+
+TEST_F(CalibrateTest, RefusesCandidateSetsThatAreTooSmall) {
+  config_.trace.alpha_max = 0.5;
+  write_traces(config_, trace_, 12);
+  EXPECT_THAT(refusal(), HasSubstr("trace.alpha_max"));
+}
+
+}  // namespace
+}  // namespace dgap::calibrator

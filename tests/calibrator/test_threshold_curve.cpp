@@ -1,0 +1,156 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/random.hpp"
+#include "calibrator/threshold_curve.hpp"
+
+namespace dgap::calibrator {
+namespace {
+
+using Steps = std::vector<StepOutcome>;
+
+StepOutcome step(float risk, double kl_before, double kl_after) {
+  StepOutcome outcome;
+  outcome.risk = risk;
+  outcome.before = {kl_before, 0.5 * kl_before, 3.0 + kl_before, false};
+  outcome.after = {kl_after, 0.5 * kl_after, 3.0 + kl_after, kl_after < kl_before};
+  return outcome;
+}
+
+/// Scores with ties; corrections that help more where the score is higher.
+Steps random_steps(int count, int distinct, double help, std::uint64_t seed) {
+  base::Random random(seed);
+  Steps steps;
+  for (int i = 0; i < count; ++i) {
+    const float risk = static_cast<float>(random.below(distinct)) / static_cast<float>(distinct);
+    const double kl = random.uniform();
+    steps.push_back(
+        step(risk, kl, std::max(0.0, kl - help * (risk - 0.4) + 0.1 * random.normal())));
+  }
+  return steps;
+}
+
+struct Means {
+  double rate = 0, drift = 0, kl = 0, top1 = 0, nll = 0, worse = 0;
+};
+
+Means direct(const Steps& steps, double tau) {
+  Means m;
+  for (const StepOutcome& s : steps) {
+    const bool corrected = s.risk > tau;
+    const auto& metrics = corrected ? s.after : s.before;
+    m.rate += corrected, m.drift += metrics.drift, m.kl += metrics.kl;
+    m.top1 += metrics.top1, m.nll += metrics.nll;
+    m.worse += corrected && s.after.kl > s.before.kl;
+  }
+  for (double* mean : {&m.rate, &m.drift, &m.kl, &m.top1, &m.nll, &m.worse}) {
+    *mean /= static_cast<double>(steps.size());
+  }
+  return m;
+}
+
+schemas::ThresholdConfig tradeoff(double cost) { return {"tradeoff", 0.6, cost}; }
+
+TEST(ThresholdCurve, MatchesDirectMeansAtEveryPoint) {
+  for (const int distinct : {1, 7, 100, 3000}) {
+    const Steps steps = random_steps(2000, distinct, 1.0, 3);
+    const schemas::ThresholdResult result = choose_threshold(steps, tradeoff(0.01));
+    const schemas::ThresholdCurve& curve = result.curve;
+    ASSERT_LE(curve.tau.size(), 513u);
+    EXPECT_EQ(curve.tau.front(), 0.0);
+    EXPECT_EQ(curve.tau.back(), 1.0);
+    EXPECT_TRUE(std::is_sorted(curve.tau.begin(), curve.tau.end()));
+    EXPECT_EQ(std::adjacent_find(curve.tau.begin(), curve.tau.end()), curve.tau.end());
+    EXPECT_TRUE(std::count(curve.tau.begin(), curve.tau.end(), result.tau));
+    for (std::size_t i = 0; i < curve.tau.size(); ++i) {
+      const Means m = direct(steps, curve.tau[i]);
+      EXPECT_NEAR(curve.rate[i], m.rate, 1e-12);
+      EXPECT_NEAR(curve.drift[i], m.drift, 1e-12);
+      EXPECT_NEAR(curve.kl[i], m.kl, 1e-12);
+      EXPECT_NEAR(curve.top1_agreement[i], m.top1, 1e-12);
+      EXPECT_NEAR(curve.perplexity[i], std::exp(m.nll), 1e-9);
+      EXPECT_NEAR(curve.kl_worse_share[i], m.worse, 1e-12);
+    }
+    EXPECT_NEAR(result.kl_before, direct(steps, 1.0).kl, 1e-12);
+    EXPECT_NEAR(result.drift_before, direct(steps, 1.0).drift, 1e-12);
+  }
+}
+
+TEST(ThresholdCurve, TradeoffBeatsEveryOtherThreshold) {
+  for (const double cost : {0.0, 0.01, 0.1}) {
+    const Steps steps = random_steps(1000, 50, 0.8, 5);
+    const schemas::ThresholdResult result = choose_threshold(steps, tradeoff(cost));
+    const auto gain = [&](double tau) {
+      const Means m = direct(steps, tau);
+      return result.kl_before - m.kl - cost * m.rate;
+    };
+    ASSERT_EQ(result.mode, "threshold");
+    EXPECT_GT(gain(result.tau), 0.0);
+    for (int i = 0; i <= 200; ++i) EXPECT_GE(gain(result.tau) + 1e-12, gain(i / 200.0));
+  }
+}
+
+TEST(ThresholdCurve, NeverSplitsEqualScores) {
+  // Scores .9 .9 .9 .8 with labels 1 0 0 1, a correction of a positive gaining 1, of a negative -1.
+  const Steps steps = {step(.9f, 2, 1), step(.9f, 2, 3), step(.9f, 2, 3), step(.8f, 2, 1)};
+  const auto precision_at = [&](double tau) {
+    const schemas::ThresholdResult r = choose_threshold(steps, {"fixed", tau, 0.0});
+    const auto at = std::find(r.curve.tau.begin(), r.curve.tau.end(), tau) - r.curve.tau.begin();
+    // Of n corrected steps those whose KL did not grow.
+    return r.curve.rate[at] == 0.0 ? NAN : 1.0 - r.curve.kl_worse_share[at] / r.curve.rate[at];
+  };
+  EXPECT_EQ(precision_at(0.5), 0.5);
+  EXPECT_NEAR(precision_at(.8f), 1.0 / 3.0, 1e-15);
+  EXPECT_NEAR(precision_at(0.85), 1.0 / 3.0, 1e-15);
+  EXPECT_TRUE(std::isnan(precision_at(.9f)));
+  EXPECT_TRUE(std::isnan(precision_at(0.95)));
+  const schemas::ThresholdResult r = choose_threshold(steps, tradeoff(0.0));
+  EXPECT_EQ(r.curve.rate, (std::vector<double>{1.0, 0.75, 0.0, 0.0}));  // 0, .8, .9, 1
+  EXPECT_EQ(r.mode, "off");  // all: gain 0, not more than none
+}
+
+TEST(ThresholdCurve, TiesGoToTheHigherTau) {
+  // Correcting the .5s changes nothing, so .5 and below gain the same: .5 is taken.
+  const Steps steps = {step(.9f, 2, 1), step(.5f, 1, 1)};
+  const schemas::ThresholdResult r = choose_threshold(steps, tradeoff(0.0));
+  EXPECT_EQ(r.tau, .5);
+  EXPECT_EQ(r.mode, "threshold");
+}
+
+TEST(ThresholdCurve, IsOffWhereNothingIsGained) {
+  const Steps harm = random_steps(500, 40, -2.0, 7);
+  Steps worse = harm, same = harm;
+  for (StepOutcome& s : worse) s.after = {s.before.kl + 0.1, 0, 0, false};
+  for (StepOutcome& s : same) s.after = s.before;
+  EXPECT_EQ(choose_threshold(worse, tradeoff(0.0)).mode, "off");
+  EXPECT_EQ(choose_threshold(same, tradeoff(0.0)).mode, "off");  // not by a rounding error either
+  EXPECT_EQ(choose_threshold(worse, {"fixed", 0.3, 0.0}).mode, "off");
+  EXPECT_EQ(choose_threshold(same, {"fixed", 0.3, 0.0}).mode, "threshold");
+  EXPECT_EQ(choose_threshold(worse, {"fixed", 1.0, 0.0}).mode, "threshold");  // corrects nothing
+  EXPECT_EQ(choose_threshold(worse, {"fixed", 0.3, 0.0}).tau, 0.3);
+}
+
+TEST(ThresholdCurve, ScoresAtTheEndsAreOrdinary) {
+  const Steps steps = {step(0.0f, 2, 1), step(1.0f, 2, 1), step(1.0f, 2, 1)};
+  const schemas::ThresholdResult r = choose_threshold(steps, tradeoff(0.0));
+  EXPECT_EQ(r.curve.tau, (std::vector<double>{0.0, 1.0}));
+  EXPECT_NEAR(r.curve.rate[0], 2.0 / 3.0, 1e-15);  // a risk of 0 is never above tau
+  EXPECT_EQ(r.tau, 0.0);
+}
+
+TEST(ThresholdCurve, ThinsButKeepsEndsAndChoice) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const Steps steps = random_steps(5000, 1 << 20, 0.2 * static_cast<double>(seed), seed);
+    const schemas::ThresholdResult r = choose_threshold(steps, tradeoff(0.01));
+    EXPECT_EQ(r.curve.tau.size(), 513u);
+    EXPECT_EQ(r.curve.tau.front(), 0.0);
+    EXPECT_EQ(r.curve.tau.back(), 1.0);
+    EXPECT_EQ(std::count(r.curve.tau.begin(), r.curve.tau.end(), r.tau), 1);
+    EXPECT_TRUE(std::is_sorted(r.curve.tau.begin(), r.curve.tau.end()));
+  }
+}
+
+}  // namespace
+}  // namespace dgap::calibrator
