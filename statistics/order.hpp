@@ -3,18 +3,20 @@
 #include <cstdint>
 #include <span>
 
+#include "base/multiversion.hpp"
+
 /// The one order of tokens: logit descending, id ascending. Private to statistics/.
 namespace dgap::statistics {
 
 /// A key that is smaller the larger the logit is. -0 and +0 are equal logits and have one key;
 /// -inf comes last.
-inline std::uint32_t descending_key(float logit) {
+DGAP_INLINE std::uint32_t descending_key(float logit) {
   const auto bits = std::bit_cast<std::uint32_t>(logit + 0.0f);  // -0 + 0 = +0
   return bits & 0x80000000u ? bits : bits ^ 0x7fffffffu;
 }
 
 /// Key and id in one integer: smaller is earlier in the order, and equal only for the same token.
-inline std::uint64_t order_key(float logit, std::int32_t id) {
+DGAP_INLINE std::uint64_t order_key(float logit, std::int32_t id) {
   return std::uint64_t{descending_key(logit)} << 32 | static_cast<std::uint32_t>(id);
 }
 
