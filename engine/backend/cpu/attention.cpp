@@ -1,0 +1,275 @@
+#include "engine/backend/cpu/attention.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+
+#include <oneapi/tbb/blocked_range.h>
+#include <oneapi/tbb/parallel_for.h>
+
+#include "base/exp.hpp"
+#include "base/multiversion.hpp"
+
+namespace dgap::engine {
+namespace {
+
+constexpr std::int64_t kStagedTiles = 16;   // tiles held in the kernel's layout at a time
+constexpr std::int64_t kBlocksPerTask = 2;  // query blocks that pass over a tile together
+constexpr float kNothing = -1e30f;  // maximum of no score; finite, so that differences are numbers
+constexpr float kLog2 = 0.693147181f;
+
+float* scratch(std::int64_t size) {
+  thread_local Buffer<float> buffer;
+  buffer.reserve(size);
+  return buffer.data();
+}
+
+/// Slots of a tile that each lane sees.
+DGAP_MULTIVERSION void clip(const std::int32_t* low, const std::int32_t* high, std::int32_t base,
+                            std::int32_t* begin, std::int32_t* end) {
+  for (int lane = 0; lane < kPanel; ++lane) {
+    begin[lane] = std::clamp(low[lane] - base, 0, kAttentionTile);
+    end[lane] = std::clamp(high[lane] - base, 0, kAttentionTile);
+  }
+}
+
+/// Factors that turn each copy's sums into parts of the joint softmax, and the quantised copy's
+/// share of the mass.
+DGAP_MULTIVERSION void shares(const AttentionState& exact, const AttentionState& quantized,
+                              float* exact_factor, float* quantized_factor, float* quantized_mass) {
+  for (int lane = 0; lane < kPanel; ++lane) {
+    const float e = exact.maximum[lane], q = quantized.maximum[lane];
+    const float top = e > q ? e : q;
+    const float we = base::exp_f32((e - top) * kLog2), wq = base::exp_f32((q - top) * kLog2);
+    const float total = we * exact.mass[lane] + wq * quantized.mass[lane];
+    exact_factor[lane] = we / total;
+    quantized_factor[lane] = wq / total;
+    quantized_mass[lane] = wq * quantized.mass[lane] / total;
+  }
+}
+
+/// rows[lane, head_dim] = weight[lane] * sums[head_dim, lane].
+DGAP_MULTIVERSION void transpose(int head_dim, const float* sums, const float* weight,
+                                 float* rows) {
+  for (int i = 0; i < head_dim; ++i)
+    for (int lane = 0; lane < kPanel; ++lane)
+      rows[lane * head_dim + i] = sums[i * kPanel + lane] * weight[lane];
+}
+
+DGAP_MULTIVERSION void add_transposed(int head_dim, const float* sums, const float* weight,
+                                      float* rows) {
+  for (int i = 0; i < head_dim; ++i)
+    for (int lane = 0; lane < kPanel; ++lane)
+      rows[lane * head_dim + i] += sums[i * kPanel + lane] * weight[lane];
+}
+
+template <class Task>
+void parallel(std::int64_t count, const Task& task) {
+  oneapi::tbb::parallel_for(std::int64_t{0}, count, task);
+}
+
+}  // namespace
+
+Attention::Attention(int heads, const CacheShape& shape, const AttentionKernel& kernel)
+    : heads_(heads),
+      kv_heads_(shape.kv_heads),
+      head_dim_(shape.head_dim),
+      group_(heads / shape.kv_heads),
+      kernel_(kernel) {
+  const auto lines = [](std::size_t bytes) {
+    return static_cast<std::int64_t>((bytes + 63) / 64 * 64);
+  };
+  query_bytes_ = lines(kernel.query_bytes(head_dim_));
+  key_bytes_ = lines(kernel.key_bytes(head_dim_));
+  tile_bytes_ = key_bytes_ + lines(kernel.value_bytes(head_dim_));
+  state_floats_ = kPanel * (2 + kernel.padded_head_dim(head_dim_));
+}
+
+Attention::Plan::Plan(const Attention& attention, const KvCache& cache, std::int64_t first,
+                      std::int64_t rows)
+    : first_(first), rows_(rows), group_(attention.group_) {
+  const std::int64_t queries = rows * group_, end = first + rows;
+  blocks_ = (queries + kPanel - 1) / kPanel;
+  const std::int64_t sinks = std::min(cache.sinks(), end);
+  const auto window = [&](std::int64_t position) {
+    return std::max(sinks, cache.exact_begin(position));
+  };
+  for (int s = 0; s < kSegments; ++s) {
+    low_[s].reserve(static_cast<std::size_t>(blocks_ * kPanel));
+    high_[s].reserve(low_[s].capacity());
+  }
+  for (std::int64_t r = 0; r < rows; ++r) add_row(r, sinks, window(first + r));
+  for (int s = 0; s < kSegments; ++s) {  // lanes past the last row do as that row does
+    low_[s].resize(low_[s].capacity(), low_[s].back());
+    high_[s].resize(low_[s].capacity(), high_[s].back());
+  }
+  quantized_ = sinks < window(end - 1);
+  add_tiles(kSinks, 0, sinks);
+  add_tiles(kQuantized, sinks, window(end - 1));
+  add_tiles(kWindow, window(first), end);
+}
+
+void Attention::Plan::add_row(std::int64_t row, std::int64_t sinks, std::int64_t exact_begin) {
+  const std::int64_t end = first_ + row + 1;
+  const std::int64_t low[kSegments] = {0, sinks, exact_begin};
+  const std::int64_t high[kSegments] = {std::min(sinks, end), std::min(exact_begin, end), end};
+  for (int s = 0; s < kSegments; ++s) {
+    low_[s].insert(low_[s].end(), static_cast<std::size_t>(group_),
+                   static_cast<std::int32_t>(low[s]));
+    high_[s].insert(high_[s].end(), static_cast<std::size_t>(group_),
+                    static_cast<std::int32_t>(high[s]));
+  }
+}
+
+void Attention::Plan::add_tiles(Segment segment, std::int64_t begin, std::int64_t end) {
+  for (std::int64_t base = begin / kAttentionTile * kAttentionTile; base < end;
+       base += kAttentionTile) {
+    const std::int64_t first = std::max(begin - base, std::int64_t{0});
+    const std::int64_t last = std::min(end - base, std::int64_t{kAttentionTile});
+    tiles_.push_back(
+        {segment, base, static_cast<std::int32_t>(first), static_cast<std::int32_t>(last)});
+  }
+}
+
+struct Attention::Call {
+  const Plan& plan;
+  const KvCache& cache;
+  const RopeTable& rope;
+  int layer;
+  const float* queries;
+  Activations& out;
+  Workspace& workspace;
+  bool rotated() const { return plan.quantized_ && cache.rotates_queries(); }
+};
+
+// Workspace: per head and block the queries (plain and, where needed, rotated) and the states of
+// both copies; per head the staged tiles.
+
+char* Attention::query_block(const Call& call, int head, std::int64_t block, Copy copy) const {
+  const std::int64_t at = (head * call.plan.blocks_ + block) * 2;
+  const bool second = copy == Copy::quantized && call.rotated();
+  return call.workspace.queries_.data() + (at + (second ? 1 : 0)) * query_bytes_;
+}
+
+AttentionState Attention::state(const Call& call, int head, std::int64_t block, Copy copy) const {
+  const std::int64_t at =
+      (head * call.plan.blocks_ + block) * 2 + (copy == Copy::quantized ? 1 : 0);
+  float* p = call.workspace.states_.data() + at * state_floats_;
+  return {p, p + kPanel, p + 2 * kPanel};
+}
+
+char* Attention::staged(const Call& call, int head, std::int64_t tile) const {
+  return call.workspace.tiles_.data() + (head * kStagedTiles + tile % kStagedTiles) * tile_bytes_;
+}
+
+void Attention::run(const Plan& plan, const KvCache& cache, const RopeTable& rope, int layer,
+                    const float* queries, Activations& out, Workspace& workspace) const {
+  const std::int64_t blocks = plan.blocks_, tiles = std::ssize(plan.tiles_);
+  workspace.queries_.reserve(kv_heads_ * blocks * 2 * query_bytes_);
+  workspace.states_.reserve(kv_heads_ * blocks * 2 * state_floats_);
+  workspace.tiles_.reserve(kv_heads_ * kStagedTiles * tile_bytes_);
+  const Call call{plan, cache, rope, layer, queries, out, workspace};
+  parallel(kv_heads_ * blocks,
+           [&](std::int64_t i) { prepare(call, static_cast<int>(i / blocks), i % blocks); });
+  const std::int64_t groups = (blocks + kBlocksPerTask - 1) / kBlocksPerTask;
+  for (std::int64_t first = 0; first < tiles; first += kStagedTiles) {
+    const std::int64_t some = std::min(kStagedTiles, tiles - first);
+    parallel(kv_heads_ * some,
+             [&](std::int64_t i) { stage(call, static_cast<int>(i / some), first + i % some); });
+    parallel(kv_heads_ * groups, [&](std::int64_t i) {
+      const KernelScope scope(kernel_);
+      const std::int64_t begin = i % groups * kBlocksPerTask,
+                         end = std::min(begin + kBlocksPerTask, blocks);
+      for (std::int64_t tile = first; tile < first + some; ++tile)
+        for (std::int64_t block = begin; block < end; ++block)
+          attend(call, static_cast<int>(i / groups), block, tile);
+    });
+  }
+  parallel(kv_heads_ * blocks,
+           [&](std::int64_t i) { finish(call, static_cast<int>(i / blocks), i % blocks); });
+}
+
+/// Gathers, rotates and packs a block's queries, and empties its states.
+void Attention::prepare(const Call& call, int head, std::int64_t block) const {
+  float* rows = scratch(kPanel * head_dim_);
+  const std::int64_t first = block * kPanel, count = call.plan.rows_ * group_;
+  for (std::int64_t lane = 0; lane < kPanel; ++lane) {
+    const std::int64_t query = std::min(first + lane, count - 1), row = query / group_;
+    const std::int64_t query_head = head * group_ + query % group_;
+    call.rope.apply(call.plan.first_ + row, 1,
+                    call.queries + (row * heads_ + query_head) * head_dim_, head_dim_,
+                    rows + lane * head_dim_);
+  }
+  kernel_.pack_queries(head_dim_, rows, query_block(call, head, block, Copy::exact));
+  if (call.rotated()) {
+    call.cache.rotate_queries(call.layer, head, kPanel, rows);
+    kernel_.pack_queries(head_dim_, rows, query_block(call, head, block, Copy::quantized));
+  }
+  for (const Copy copy : {Copy::exact, Copy::quantized}) {
+    float* p = state(call, head, block, copy).maximum;
+    std::fill_n(p, kPanel, kNothing);
+    std::fill_n(p + kPanel, state_floats_ - kPanel, 0.0f);
+  }
+}
+
+/// Reads a tile from the cache into the kernel's layout; slots up to the next multiple of 32 are
+/// zero.
+void Attention::stage(const Call& call, int head, std::int64_t index) const {
+  const Plan::Tile& tile = call.plan.tiles_[static_cast<std::size_t>(index)];
+  const int first = tile.begin / 32 * 32, last = round_up(tile.end, 32);
+  char* keys = staged(call, head, index);
+  char* values = keys + key_bytes_;
+  const auto read = [&](float* to, const auto& read_rows) {
+    std::fill(to + first * head_dim_, to + tile.begin * head_dim_, 0.0f);
+    read_rows(call.layer, head, tile.copy(), tile.base + tile.begin, tile.base + tile.end,
+              to + tile.begin * head_dim_);
+    std::fill(to + tile.end * head_dim_, to + last * head_dim_, 0.0f);
+  };
+  const auto read_keys = [&](auto... a) { call.cache.read_keys(a...); };
+  const auto read_values = [&](auto... a) { call.cache.read_values(a...); };
+  if (kernel_.natural) {
+    read(reinterpret_cast<float*>(keys), read_keys);
+    read(reinterpret_cast<float*>(values), read_values);
+    return;
+  }
+  float* rows = scratch(kAttentionTile * head_dim_);
+  read(rows, read_keys);
+  kernel_.pack_keys(head_dim_, first, last, rows, keys);
+  read(rows, read_values);
+  kernel_.pack_values(head_dim_, first, last, rows, values);
+}
+
+void Attention::attend(const Call& call, int head, std::int64_t block, std::int64_t index) const {
+  const Plan::Tile& tile = call.plan.tiles_[static_cast<std::size_t>(index)];
+  alignas(64) std::int32_t begin[kPanel], end[kPanel];
+  const auto lanes = static_cast<std::size_t>(block * kPanel);
+  clip(&call.plan.low_[tile.segment][lanes], &call.plan.high_[tile.segment][lanes],
+       static_cast<std::int32_t>(tile.base), begin, end);
+  const char* keys = staged(call, head, index);
+  kernel_.attend(head_dim_, keys, keys + key_bytes_, query_block(call, head, block, tile.copy()),
+                 begin, end, state(call, head, block, tile.copy()));
+}
+
+/// Joins the two copies and writes the block's rows.
+void Attention::finish(const Call& call, int head, std::int64_t block) const {
+  const AttentionState exact = state(call, head, block, Copy::exact);
+  const AttentionState quantized = state(call, head, block, Copy::quantized);
+  alignas(64) float exact_weight[kPanel], quantized_weight[kPanel], mass[kPanel];
+  shares(exact, quantized, exact_weight, quantized_weight, mass);
+  float* rows = scratch(kPanel * head_dim_);
+  if (call.plan.quantized_) {
+    transpose(head_dim_, quantized.sums, quantized_weight, rows);
+    call.cache.finish_values(call.layer, head, kPanel, mass, rows);
+    add_transposed(head_dim_, exact.sums, exact_weight, rows);
+  } else {
+    transpose(head_dim_, exact.sums, exact_weight, rows);
+  }
+  const std::int64_t first = block * kPanel, count = call.plan.rows_ * group_;
+  for (std::int64_t query = first; query < std::min(first + kPanel, count); ++query) {
+    const std::int64_t query_head = head * group_ + query % group_;
+    call.out.store(query / group_, query_head * head_dim_, head_dim_,
+                   rows + (query - first) * head_dim_);
+  }
+}
+
+}  // namespace dgap::engine

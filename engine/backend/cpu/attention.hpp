@@ -1,0 +1,80 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "engine/backend/cpu/buffer.hpp"
+#include "engine/backend/cpu/kernels.hpp"
+#include "engine/backend/cpu/matmul.hpp"
+#include "engine/cache/kv_cache.hpp"
+#include "engine/cache/rope.hpp"
+
+namespace dgap::engine {
+
+/// Causal attention of a block of rows over a cache, exact or quantised (kv_cache.hpp "Rows and
+/// copies"). One routine for prefill, blocked decode and single steps.
+///
+/// The query heads that share a key/value head make one list of rows (token by token), cut into
+/// blocks of 32. Stored tokens come in tiles of 256 at fixed positions, read from the cache once
+/// per layer. A block keeps a running maximum, mass and weighted sum per copy (online softmax,
+/// arXiv:2205.14135); at the end the quantised sums go through finish_values and the two copies are
+/// joined. Where a tile lies and what a row sees in it depend on positions alone, so a row's result
+/// does not depend on the rows it comes with.
+class Attention {
+ public:
+  Attention(int heads, const CacheShape& shape, const AttentionKernel& kernel);
+
+  /// What the rows at positions [first, first + rows) see, the same for all layers. Made before the
+  /// first layer is appended.
+  class Plan {
+   public:
+    Plan(const Attention& attention, const KvCache& cache, std::int64_t first, std::int64_t rows);
+
+   private:
+    friend class Attention;
+    enum Segment { kSinks, kQuantized, kWindow, kSegments };
+    struct Tile {
+      Segment segment;
+      std::int64_t base;        // position of slot 0, a multiple of 256
+      std::int32_t begin, end;  // slots that are filled
+      Copy copy() const { return segment == kQuantized ? Copy::quantized : Copy::exact; }
+    };
+    void add_row(std::int64_t row, std::int64_t sinks, std::int64_t exact_begin);
+    void add_tiles(Segment segment, std::int64_t begin, std::int64_t end);
+
+    std::int64_t first_, rows_, blocks_;
+    int group_;
+    bool quantized_;
+    std::vector<Tile> tiles_;
+    // Positions [low, high) that a query row sees of a segment.
+    std::vector<std::int32_t> low_[kSegments], high_[kSegments];
+  };
+
+  /// Scratch, kept between calls.
+  class Workspace {
+    friend class Attention;
+    Buffer<char> tiles_, queries_;
+    Buffer<float> states_;
+  };
+
+  /// queries [rows, heads, head_dim] before RoPE; their attention goes to columns
+  /// [0, heads * head_dim) of `out`. The rows have been appended to `layer`.
+  void run(const Plan& plan, const KvCache& cache, const RopeTable& rope, int layer,
+           const float* queries, Activations& out, Workspace& workspace) const;
+
+ private:
+  struct Call;
+  void prepare(const Call& call, int head, std::int64_t block) const;
+  void stage(const Call& call, int head, std::int64_t tile) const;
+  void attend(const Call& call, int head, std::int64_t block, std::int64_t tile) const;
+  void finish(const Call& call, int head, std::int64_t block) const;
+
+  char* query_block(const Call& call, int head, std::int64_t block, Copy copy) const;
+  AttentionState state(const Call& call, int head, std::int64_t block, Copy copy) const;
+  char* staged(const Call& call, int head, std::int64_t tile) const;
+
+  int heads_, kv_heads_, head_dim_, group_;  // group: query heads per key/value head
+  const AttentionKernel& kernel_;
+  std::int64_t query_bytes_, tile_bytes_, key_bytes_, state_floats_;
+};
+
+}  // namespace dgap::engine

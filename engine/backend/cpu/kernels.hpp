@@ -1,0 +1,100 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/model/decoder.hpp"
+
+/// The inner loops of the CPU backend, compiled once per instruction set and picked at run time.
+///
+/// One product serves linear layers and attention: C[rows, 32] (+)= A[rows, depth] B[depth, 32],
+/// where B is a *panel* of 32 columns. An element of C is one chain of additions over depth, which
+/// depends neither on the number of rows nor on their place in a block. So a token gives the same
+/// bits whether it is decoded alone or among others, and whatever the thread count.
+///
+/// Layouts, by compute type:
+///   f32   A: row-major. Panel: [depth, 32].
+///   bf16  A: slabs [depth / 32][slab_rows][32], slab_rows a multiple of 16. Panel: pairs
+///         [depth / 2][32][2]. Depth is padded with zeros to a multiple of 32.
+namespace dgap::engine {
+
+inline constexpr int kPanel = 32;           // columns of a panel; queries of an attention block
+inline constexpr int kDepthStep = 32;       // depth of bf16 operands is a multiple of it
+inline constexpr int kRowStep = 16;         // rows of bf16 operands are a multiple of it
+inline constexpr int kAttentionTile = 256;  // keys of an attention tile
+
+template <class Int>
+constexpr Int round_up(Int n, Int step) {
+  return (n + step - 1) / step * step;
+}
+
+/// A linear layer's product. Rows are counted without padding, but for bf16 C needs room for them
+/// rounded up to kRowStep.
+struct ProductKernel {
+  const char* name;  // the instruction set that results depend on, as traces record it
+  Compute compute;
+  /// f32: `a_stride` floats between rows. bf16: slab_rows, `a` pointing to the first row's values
+  /// in the first slab. `ldc` floats between rows of C; `add` adds to what C holds.
+  void (*product)(std::int64_t rows, std::int64_t depth, const void* a, std::int64_t a_stride,
+                  const void* panel, float* c, std::int64_t ldc, bool add);
+  /// Around a thread's products: sets up and frees tile registers. Null where there are none.
+  void (*begin)();
+  void (*end)();
+};
+
+/// Softmax-weighted sums of one block of 32 queries over one copy of the keys, relative to the
+/// running maximum: lane l has weights 2^(score - maximum[l]).
+struct AttentionState {
+  float* maximum;  // [32]
+  float* mass;     // [32], sum of weights
+  float* sums;     // [padded head_dim, 32], sum of weights * values
+};
+
+/// Blocks of 32 queries against tiles of 256 keys. Slot j of a tile holds one key; lane l sees
+/// slots [begin[l], end[l]). Every slot between those bounds, rounded outwards to 32, must hold
+/// numbers.
+struct AttentionKernel {
+  const char* name;
+  bool natural;  // keys and values of a tile are plain f32 [256, head_dim] and need no packing
+  std::size_t (*key_bytes)(int head_dim);    // of one tile
+  std::size_t (*value_bytes)(int head_dim);  // of one tile
+  std::size_t (*query_bytes)(int head_dim);  // of one block
+  int (*padded_head_dim)(int head_dim);
+  /// Rows [first, last) of f32 [256, head_dim], both multiples of 32, into the tile.
+  void (*pack_keys)(int head_dim, int first, int last, const float* rows, void* tile);
+  void (*pack_values)(int head_dim, int first, int last, const float* rows, void* tile);
+  /// Queries [32, head_dim], times log2(e) / sqrt(head_dim).
+  void (*pack_queries)(int head_dim, const float* rows, void* block);
+  void (*attend)(int head_dim, const void* keys, const void* values, const void* queries,
+                 const std::int32_t* begin, const std::int32_t* end, const AttentionState& state);
+  void (*begin)();
+  void (*end)();
+};
+
+/// Instruction sets in ascending order.
+enum class Isa { baseline, avx2, avx512, avx512_bf16, amx_bf16 };
+
+/// What this processor and operating system can run; detected once.
+Isa detected_isa();
+
+/// The kernels for `isa` or the best below it.
+const ProductKernel& product_kernel(Isa isa, Compute compute);
+const AttentionKernel& attention_kernel(Isa isa, Compute compute);
+
+/// Tile registers for the lifetime of the object.
+template <class Kernel>
+class KernelScope {
+ public:
+  explicit KernelScope(const Kernel& kernel) : kernel_(kernel) {
+    if (kernel_.begin != nullptr) kernel_.begin();
+  }
+  ~KernelScope() {
+    if (kernel_.end != nullptr) kernel_.end();
+  }
+  KernelScope(const KernelScope&) = delete;
+  KernelScope& operator=(const KernelScope&) = delete;
+
+ private:
+  const Kernel& kernel_;
+};
+
+}  // namespace dgap::engine
