@@ -14,7 +14,6 @@ ByteAlphabet::ByteAlphabet() {
   int next = 0x100;
   for (int byte = 0; byte < 256; ++byte) {
     const int code_point = stands_for_itself(byte) ? byte : next++;
-    code_point_of_[static_cast<std::size_t>(byte)] = static_cast<std::uint16_t>(code_point);
     byte_of_[static_cast<std::size_t>(code_point)] = static_cast<std::int16_t>(byte);
   }
 }
@@ -33,20 +32,6 @@ std::optional<std::string> ByteAlphabet::to_bytes(std::string_view text) const {
     bytes += static_cast<char>(byte_of_[code_point]);
   }
   return bytes;
-}
-
-std::string ByteAlphabet::to_text(std::string_view bytes) const {
-  std::string text;
-  for (const char c : bytes) {
-    const unsigned code_point = code_point_of_[static_cast<unsigned char>(c)];
-    if (code_point < 0x80) {
-      text += static_cast<char>(code_point);
-    } else {
-      text += static_cast<char>(0xc0 | code_point >> 6);
-      text += static_cast<char>(0x80 | (code_point & 0x3f));
-    }
-  }
-  return text;
 }
 
 }  // namespace dgap::engine

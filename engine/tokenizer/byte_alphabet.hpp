@@ -14,12 +14,9 @@ class ByteAlphabet {
   ByteAlphabet();
   /// Bytes that `text` stands for; nothing when it is not written in the alphabet.
   std::optional<std::string> to_bytes(std::string_view text) const;
-  /// The inverse.
-  std::string to_text(std::string_view bytes) const;
 
  private:
   std::array<std::int16_t, 0x144> byte_of_{};  // by code point; -1 for none
-  std::array<std::uint16_t, 256> code_point_of_{};
 };
 
 }  // namespace dgap::engine
