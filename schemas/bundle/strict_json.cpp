@@ -20,27 +20,46 @@ std::string range(const std::string& what, const std::string& low, const std::st
   return "expected " + what + " from " + low + " to " + high;
 }
 
+/// The first key that one object of `text` (valid JSON) has twice.
+std::string repeated_key(std::string_view text) {
+  std::vector<std::set<std::string>> keys;  // of the objects that are open
+  std::string repeated;
+  const auto collect = [&](int, json::parse_event_t event, json& parsed) {
+    if (event == json::parse_event_t::object_start) keys.emplace_back();
+    if (event == json::parse_event_t::object_end) keys.pop_back();
+    if (event == json::parse_event_t::key &&
+        !keys.back().insert(parsed.get<std::string>()).second && repeated.empty()) {
+      repeated = shown(parsed);
+    }
+    return true;
+  };
+  [[maybe_unused]] const json value = json::parse(text, collect);
+  return repeated;
+}
+
 }  // namespace
 
 json parse_json_object(std::string_view text, const std::string& file, std::size_t depth) {
-  std::vector<std::set<std::string, std::less<>>> keys;  // of the objects that are open
+  std::vector<std::size_t> keys;  // how many were read of the objects that are open
+  bool repeated = false;
   const auto check = [&](int level, json::parse_event_t event, json& parsed) {
     using Event = json::parse_event_t;
-    if (event == Event::object_start || event == Event::array_start) {
-      if (static_cast<std::size_t>(level) >= depth) {
-        throw base::IoError(file + ": is nested more than " + std::to_string(depth) + " deep");
-      }
-      if (event == Event::object_start) keys.emplace_back();
-    } else if (event == Event::object_end) {
+    if ((event == Event::object_start || event == Event::array_start) &&
+        static_cast<std::size_t>(level) >= depth) {
+      throw base::IoError(file + ": is nested more than " + std::to_string(depth) + " deep");
+    }
+    if (event == Event::object_start) keys.push_back(0);
+    if (event == Event::key) ++keys.back();
+    if (event == Event::object_end) {
+      repeated = repeated || parsed.size() != keys.back();
       keys.pop_back();
-    } else if (event == Event::key && !keys.back().insert(parsed.get<std::string>()).second) {
-      throw base::IoError(file + ": has the key " + shown(parsed) + " twice");
     }
     return true;
   };
   json value;
   try {
     value = json::parse(text, check);
+    if (repeated) throw base::IoError(file + ": has the key " + repeated_key(text) + " twice");
   } catch (const json::exception& error) {
     throw base::IoError(file + ": is not valid JSON: " + std::string(error.what()).substr(0, 200));
   }
