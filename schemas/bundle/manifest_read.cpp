@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <array>
 #include <charconv>
 #include <limits>
 
@@ -260,18 +258,20 @@ class ManifestReader {
         root.fail("files", "lists " + entry.path + ", which is listed already or never listed");
       }
     }
-    constexpr std::array<std::array<std::string_view, 2>, 3> kRequired = {
-        {{"weights", kWeights}, {"calibration", kCalibration}, {"readme", kReadme}}};
-    for (const auto& [role, name] : kRequired) {
-      const auto count = std::count_if(entries.begin(), entries.end(),
-                                       [&](const FileEntry& entry) { return entry.role == role; });
-      const bool there = std::any_of(entries.begin(), entries.end(), [&](const FileEntry& entry) {
-        return entry.role == role && entry.path == name;
-      });
-      if (count != 1 || !there) {
-        root.fail("files",
-                  "expected one file of role " + std::string(role) + ", " + std::string(name));
-      }
+    one_of_role(root, entries, "weights", kWeights);
+    one_of_role(root, entries, "calibration", kCalibration);
+    one_of_role(root, entries, "readme", kReadme);
+  }
+
+  static void one_of_role(const JsonObject& root, const std::vector<FileEntry>& entries,
+                          std::string_view role, std::string_view path) {
+    int there = 0, others = 0;
+    for (const FileEntry& entry : entries) {
+      if (entry.role == role) ++(entry.path == path ? there : others);
+    }
+    if (there != 1 || others != 0) {
+      root.fail("files",
+                "expected one file of role " + std::string(role) + ", " + std::string(path));
     }
   }
 
