@@ -12,8 +12,9 @@ struct Plan {
 };
 Plan plan(const schemas::Config& config);
 
-/// Books -> sites -> twin decode -> traces/part-NNNNN.h5 and traces/index.json in the run directory.
-/// Resumes: finished parts are kept, partial ones redone. Same bytes for any thread count.
+/// Books -> sites -> twin decode -> traces/part-NNNNN.h5 and traces/index.json in the run
+/// directory. Resumes: finished parts are kept, partial ones redone. Same bytes for any thread
+/// count.
 void collect(const schemas::Config& config, base::Progress& progress);
 
 }  // namespace dgap::collector

@@ -1,11 +1,10 @@
 #include "schemas/trace/hdf5_input.hpp"
 
 #include <algorithm>
-#include <cstdlib>
-#include <memory>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "schemas/trace/global_heap.hpp"
 #include "schemas/trace/hdf5_text.hpp"
 
 namespace dgap::schemas::hdf5 {
@@ -180,13 +179,17 @@ void Input::read(const Handle& set, hid_t memory_type, void* out, const std::str
         "cannot be read");
 }
 
+void Input::check_heaps_for(const Handle& type) const {
+  if (heaps_checked_ || !is_variable_text(type)) return;
+  check_global_heaps(path_);
+  heaps_checked_ = true;
+}
+
 std::vector<std::string> Input::texts_of(const Handle& set, std::int64_t count,
                                          const std::string& name) const {
   const Handle type(H5Dget_type(set.get()), H5Tclose, where(name), "cannot be examined");
-  TextReader reader(type, static_cast<std::size_t>(count), where(name));
-  check(H5Dread(set.get(), reader.type(), H5S_ALL, H5S_ALL, reader.transfer(), reader.buffer()),
-        where(name), "cannot be read");
-  return reader.texts();
+  check_heaps_for(type);
+  return read_texts(set, type, static_cast<std::size_t>(count), where(name));
 }
 
 std::vector<std::string> Input::texts(const std::string& name, std::int64_t rows) const {
@@ -218,10 +221,8 @@ std::string Input::text_attribute(const std::string& object_name, const char* na
   const Handle found = attribute(object_name, name);
   const Handle type(H5Aget_type(found.get()), H5Tclose, where(here),
                     "attribute cannot be examined");
-  TextReader reader(type, 1, where(here));
-  check(H5Aread(found.get(), reader.type(), reader.buffer()), where(here),
-        "attribute cannot be read");
-  return reader.texts().front();
+  check_heaps_for(type);
+  return read_attribute_text(found, type, where(here));
 }
 
 std::int64_t Input::integer_attribute(const std::string& object_name, const char* name) const {

@@ -55,11 +55,13 @@ class Input {
   std::vector<std::int64_t> shape_of(const Handle& set, const std::string& name) const;
   std::vector<std::string> texts_of(const Handle& set, std::int64_t count,
                                     const std::string& name) const;
+  void check_heaps_for(const Handle& type) const;
   void read(const Handle& set, hid_t memory_type, void* out, const std::string& name) const;
 
   std::string path_;
   std::uint64_t file_bytes_;
   Handle file_;
+  mutable bool heaps_checked_ = false;
 };
 
 }  // namespace dgap::schemas::hdf5

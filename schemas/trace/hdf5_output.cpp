@@ -69,9 +69,8 @@ void write_text_attribute(const Handle& object, const char* name, const std::str
                           const std::string& where) {
   const std::string here = where + "@" + name;
   check_text(text, here);
-  const Handle type = text_type(H5T_VARIABLE, here);
-  const char* const characters = text.c_str();
-  write_scalar_attribute(object, name, type.get(), type.get(), &characters, here);
+  const Handle type = text_type(std::max<std::size_t>(1, text.size()), here);
+  write_scalar_attribute(object, name, type.get(), type.get(), text.c_str(), here);
 }
 
 void write_attribute(const Handle& object, const char* name, std::int64_t value,

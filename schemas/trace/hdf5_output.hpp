@@ -11,7 +11,8 @@ namespace dgap::schemas::hdf5 {
 
 Handle create_group(const Handle& parent, const char* name, const std::string& where);
 
-/// Attributes are variable-length UTF-8, which h5py gives as str.
+/// Texts are UTF-8 of fixed length: unlike variable ones they are checksummed, and HDF5 1.10 can
+/// read them from a damaged file without harm.
 void write_text_attribute(const Handle& object, const char* name, const std::string& text,
                           const std::string& where);
 void write_attribute(const Handle& object, const char* name, std::int64_t value,

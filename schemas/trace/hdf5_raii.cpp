@@ -55,9 +55,9 @@ bool is_lock_failure(std::string_view text) {
           text.find("errno = 37,") != std::string_view::npos);
 }
 
-[[noreturn]] void fail_to_open(const std::filesystem::path& path, const char* what) {
+[[noreturn]] void fail_to_open(const std::filesystem::path& path) {
   const std::string reason = cause();
-  std::string message = path.string() + ": " + what + ": " + reason;
+  std::string message = path.string() + ": cannot be opened as HDF5: " + reason;
   if (is_lock_failure(reason)) {
     message += "; the file is locked by another process, or its file system (" +
                file_system_of(path) +
@@ -66,23 +66,12 @@ bool is_lock_failure(std::string_view text) {
   throw base::IoError(message);
 }
 
-Handle access_properties(const std::string& where) {
-  Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, where, "cannot be prepared");
-  check(H5Pset_fclose_degree(access.get(), H5F_CLOSE_STRONG), where, "cannot be prepared");
-  // The newest layout of 1.10: every piece of metadata carries a checksum.
-  check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V110, H5F_LIBVER_V110), where,
-        "cannot be prepared");
-  const char* variable = std::getenv("HDF5_USE_FILE_LOCKING");
-  const std::string_view wish = variable == nullptr ? "BEST_EFFORT" : variable;
-  const bool locking = wish != "FALSE" && wish != "0";
-  const bool may_be_missing = wish != "TRUE" && wish != "1";
-  check(H5Pset_file_locking(access.get(), locking, may_be_missing), where, "cannot be prepared");
-  return access;
-}
-
 }  // namespace
 
 Session::Session() : lock_(library_mutex()) {
+  // Files are closed by their owners. What HDF5 leaves open inside after it met a damaged file would
+  // only make it complain at exit.
+  [[maybe_unused]] static const herr_t once = H5dont_atexit();
   H5Eget_auto2(H5E_DEFAULT, &printer_, &printer_data_);
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
 }
@@ -93,20 +82,23 @@ void fail(const std::string& where, const std::string& what) {
   throw base::IoError(where + ": " + what + ": " + cause());
 }
 
-Handle open_file(const std::filesystem::path& path) {
-  const Handle access = access_properties(path.string());
-  const hid_t id = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get());
-  if (id < 0) fail_to_open(path, "cannot be opened as HDF5");
-  return {id, H5Fclose, path.string(), "cannot be opened as HDF5"};
+Handle access_properties(const std::string& where) {
+  Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, where, "cannot be prepared");
+  check(H5Pset_fclose_degree(access.get(), H5F_CLOSE_STRONG), where, "cannot be prepared");
+  return access;
 }
 
-Handle create_file(const std::filesystem::path& path) {
+Handle open_file(const std::filesystem::path& path) {
   const Handle access = access_properties(path.string());
-  const Handle creation(H5Pcreate(H5P_FILE_CREATE), H5Pclose, path.string(), "cannot be prepared");
-  check(H5Pset_obj_track_times(creation.get(), false), path.string(), "cannot be prepared");
-  const hid_t id = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.get(), access.get());
-  if (id < 0) fail_to_open(path, "cannot be created");
-  return {id, H5Fclose, path.string(), "cannot be created"};
+  const char* variable = std::getenv("HDF5_USE_FILE_LOCKING");
+  const std::string_view wish = variable == nullptr ? "BEST_EFFORT" : variable;
+  const bool locking = wish != "FALSE" && wish != "0";
+  const bool may_be_missing = wish != "TRUE" && wish != "1";
+  check(H5Pset_file_locking(access.get(), locking, may_be_missing), path.string(),
+        "cannot be prepared");
+  const hid_t id = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get());
+  if (id < 0) fail_to_open(path);
+  return {id, H5Fclose, path.string(), ""};
 }
 
 hid_t TypeOf<std::uint16_t>::memory() {

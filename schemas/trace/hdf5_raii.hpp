@@ -54,7 +54,6 @@ class Handle {
   Handle& operator=(const Handle&) = delete;
 
   hid_t get() const { return id_; }
-  /// Closes now, and returns what HDF5 says: a full disk may show up here first.
   herr_t close() { return close_(std::exchange(id_, H5I_INVALID_HID)); }
 
  private:
@@ -65,9 +64,9 @@ class Handle {
 /// Opens an existing file for reading. Locking is on, and may be missing (file systems without it)
 /// as HDF5_USE_FILE_LOCKING says: TRUE or 1, FALSE or 0, BEST_EFFORT (the default).
 Handle open_file(const std::filesystem::path& path);
-/// Writes over `path`, which the caller has just created.
-Handle create_file(const std::filesystem::path& path);
 
+/// File access properties that close whatever is open in the file along with it.
+Handle access_properties(const std::string& where);
 /// An HDF5 type for a C++ type, the same in memory (of this machine) and in the file
 /// (little-endian).
 template <class T>

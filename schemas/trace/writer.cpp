@@ -3,9 +3,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <functional>
+#include <span>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "schemas/trace/hdf5_memory_file.hpp"
 #include "schemas/trace/hdf5_output.hpp"
 
 namespace dgap::schemas {
@@ -21,37 +25,48 @@ class PartialFile {
  public:
   explicit PartialFile(const std::filesystem::path& path) : final_(path), partial_(path) {
     partial_ += ".partial";
-    const int fd = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    if (fd < 0 && errno == EEXIST) {
-      throw base::IoError(
-          partial_.string() +
-          ": exists already: another process is writing it, or was killed while it did; remove it "
-          "if no process is left");
+    fd_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (fd_ < 0 && errno == EEXIST) {
+      throw base::IoError(partial_.string() +
+                          ": exists already: another process is writing it, or was killed while it "
+                          "did; remove it if no process is left");
     }
-    if (fd < 0) base::throw_errno(partial_.string(), "cannot be created");
-    ::close(fd);
+    if (fd_ < 0) base::throw_errno(partial_.string(), "cannot be created");
     // Looked at only now that nobody else can be writing it.
     if (std::error_code ignored; std::filesystem::exists(final_, ignored)) {
-      ::unlink(partial_.c_str());
+      discard();
       throw base::IoError(final_.string() +
                           ": exists already and is never overwritten; remove it to write it again");
     }
   }
-  ~PartialFile() {
-    if (!moved_) ::unlink(partial_.c_str());
-  }
+  ~PartialFile() { discard(); }
   PartialFile(const PartialFile&) = delete;
   PartialFile& operator=(const PartialFile&) = delete;
 
-  const std::filesystem::path& path() const { return partial_; }
+  void write(std::span<const unsigned char> bytes) {
+    while (!bytes.empty()) {
+      const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) base::throw_errno(partial_.string(), "cannot be written");
+      bytes = bytes.subspan(static_cast<std::size_t>(n));
+    }
+  }
   void move_into_place() {
-    base::sync_path(partial_);
+    if (::fsync(fd_) != 0) base::throw_errno(partial_.string(), "cannot be synced");
+    if (::close(std::exchange(fd_, -1)) != 0)
+      base::throw_errno(partial_.string(), "cannot be closed");
     base::rename_durably(partial_, final_);
     moved_ = true;
   }
 
  private:
+  void discard() {
+    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+    if (!std::exchange(moved_, true)) ::unlink(partial_.c_str());
+  }
+
   std::filesystem::path final_, partial_;
+  int fd_ = -1;
   bool moved_ = false;
 };
 
@@ -151,11 +166,11 @@ void write_contents(const Handle& file, const TracePart& part, const std::string
 
 void write_trace_part(const std::filesystem::path& path, const TracePart& part) {
   check_for_writing(path, part);
-  const hdf5::Session session;
   PartialFile partial(path);
-  Handle file = hdf5::create_file(partial.path());
-  write_contents(file, part, path.string() + ":");
-  hdf5::check(file.close(), path.string(), "cannot be closed (is the disk full?)");
+  const hdf5::Session session;
+  hdf5::MemoryFile file(path.string());
+  write_contents(file.root(), part, path.string() + ":");
+  partial.write(file.close());
   partial.move_into_place();
 }
 

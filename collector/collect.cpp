@@ -1,0 +1,236 @@
+#include "collector/collect.hpp"
+
+#include <tbb/global_control.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "base/error.hpp"
+#include "base/sha256.hpp"
+#include "base/version.hpp"
+#include "collector/collect_with.hpp"
+#include "collector/part_builder.hpp"
+#include "collector/run_claim.hpp"
+#include "collector/schedule.hpp"
+#include "collector/settings.hpp"
+#include "schemas/results/results.hpp"
+#include "schemas/trace/trace.hpp"
+
+namespace dgap::collector {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string part_name(std::size_t index) {
+  std::string digits = std::to_string(index);
+  if (digits.size() < 5) digits.insert(0, 5 - digits.size(), '0');
+  return "part-" + digits + ".h5";
+}
+
+schemas::TraceHeader header_of(const schemas::Config& config, const engine::Tokenizer& tokenizer,
+                               const engine::Decoder& decoder) {
+  schemas::TraceHeader header;
+  header.producer = "dgap " + std::string(base::version());
+  header.producer_commit = base::commit();
+  header.run_id = base::sha256_hex(schemas::to_trace_yaml(config));
+  header.model_sha256 = decoder.model().model_sha256;
+  header.tokenizer_sha256 = tokenizer.sha256();
+  header.vocab_size = real_vocabulary(tokenizer.vocab_size(), decoder.model().vocab_size);
+  header.hidden_size = decoder.model().hidden_size;
+  header.compute = decoder.compute();
+  header.cpu_isa = decoder.cpu_isa();
+  header.decode_mode = config.decode.mode;
+  return header;
+}
+
+/// One collection: what is scheduled, what is there already, and the decoding of the rest.
+class Collection {
+ public:
+  Collection(const schemas::Config& config, const engine::Tokenizer& tokenizer,
+             const OpenDecoder& open, base::Progress& progress)
+      : config_(config),
+        tokenizer_(tokenizer),
+        open_(open),
+        progress_(progress),
+        traces_(config.run_directory() / "traces") {}
+
+  /// All parts, in order.
+  std::vector<std::string> run() {
+    make_folder();
+    const RunClaim claim(traces_, progress_);
+    fs::remove(traces_ / "index.json");  // whatever it says is not finished now
+    if (claim.exclusive()) remove_partial_files();
+    schedule_ = make_schedule(config_, tokenizer_, progress_);
+    std::vector<std::string> names;
+    std::vector<std::size_t> missing;
+    for (std::size_t i = 0; i < schedule_.parts.size(); ++i) {
+      names.push_back(part_name(i));
+      if (!keep(i)) missing.push_back(i);
+    }
+    announce(missing);
+    if (!missing.empty()) decode(missing);
+    schemas::write_trace_index(traces_, names);
+    return names;
+  }
+
+ private:
+  void make_folder() const {
+    std::error_code error;
+    fs::create_directories(traces_, error);
+    if (error) throw base::IoError(traces_.string() + ": cannot be made: " + error.message());
+  }
+
+  void remove_partial_files() const {
+    for (const fs::directory_entry& entry : fs::directory_iterator(traces_)) {
+      if (entry.path().extension() == ".partial") fs::remove(entry.path());
+    }
+  }
+
+  /// Whether part i was finished by an earlier process of this run. A damaged one is removed; one
+  /// of another configuration or corpus is an error, since it may have taken long to make.
+  bool keep(std::size_t i) {
+    const fs::path path = traces_ / part_name(i);
+    if (!fs::exists(path)) return false;
+    schemas::TracePart part;
+    try {
+      part = schemas::read_trace_part(path);
+    } catch (const base::IoError& error) {
+      progress_.warn(std::string(error.what()) + "; the part is collected again");
+      fs::remove(path);
+      return false;
+    }
+    if (part.config_yaml != schemas::to_trace_yaml(config_)) {
+      refuse(path, "was collected with another configuration");
+    }
+    if (!units_agree(part, schedule_.parts[i])) refuse(path, "was collected from other texts");
+    if (kept_ && *kept_ != part.header)
+      refuse(path, "was collected by another program or on another machine");
+    kept_ = part.header;
+    return true;
+  }
+
+  [[noreturn]] void refuse(const fs::path& path, const std::string& what) const {
+    throw base::UsageError(path.string() + ": " + what + "; use another run.name, or delete " +
+                           traces_.string());
+  }
+
+  bool units_agree(const schemas::TracePart& part, const Part& scheduled) const {
+    std::size_t unit = 0;
+    for (std::size_t i = scheduled.first_pass; i < scheduled.end_pass; ++i) {
+      const Pass& pass = schedule_.passes[i];
+      const ScheduledBook& book = schedule_.books[pass.book];
+      for (const int context : pass.contexts) {
+        if (unit == part.units.size()) return false;
+        const schemas::TraceUnit& u = part.units[unit++];
+        if (u.book != book.book.name || u.split != book.book.split ||
+            u.text_sha256 != book.text_sha256 || u.start != pass.start || u.context != context) {
+          return false;
+        }
+      }
+    }
+    return unit == part.units.size();
+  }
+
+  std::int64_t steps_of(const Part& part) const { return part.units * config_.corpus.decode_steps; }
+
+  void announce(const std::vector<std::size_t>& missing) const {
+    const std::size_t parts = schedule_.parts.size();
+    if (missing.size() < parts) {
+      progress_.info(std::to_string(parts - missing.size()) + " of " + std::to_string(parts) +
+                     " parts are there already");
+    }
+    std::int64_t steps = 0;
+    for (const std::size_t i : missing) steps += steps_of(schedule_.parts[i]);
+    progress_.begin("collect", steps * static_cast<std::int64_t>(config_.precisions.size()),
+                    "steps");
+  }
+
+  void decode(const std::vector<std::size_t>& missing) {
+    const std::unique_ptr<engine::Decoder> decoder = open_();
+    check_context(config_, decoder->model().context_length);
+    const schemas::TraceHeader header = header_of(config_, tokenizer_, *decoder);
+    if (kept_ && *kept_ != header) {
+      refuse(traces_ / part_name(0),
+             "was collected by another program, with another model or on another machine");
+    }
+    PairedBlock rows(
+        block_shape(config_, header.vocab_size, decoder->model().vocab_size, header.hidden_size));
+    for (const std::size_t i : missing) {
+      schemas::write_trace_part(traces_ / part_name(i),
+                                decode_part(schedule_.parts[i], *decoder, header, rows));
+    }
+    progress_.end();
+  }
+
+  schemas::TracePart decode_part(const Part& part, const engine::Decoder& decoder,
+                                 const schemas::TraceHeader& header, PairedBlock& rows) {
+    const TwinDecode twin{decoder, config_.precisions, config_.corpus.decode_steps,
+                          config_.decode.block, config_.decode.mode == "stepwise"};
+    PartBuilder builder(header, config_, steps_of(part), rows, progress_);
+    for (std::size_t i = part.first_pass; i < part.end_pass; ++i) {
+      const Pass& pass = schedule_.passes[i];
+      const ScheduledBook& book = schedule_.books[pass.book];
+      const std::vector<std::int32_t> tokens =
+          tokens_of(pass, ids_of(pass.book), tokenizer_.bos(), config_.corpus.decode_steps);
+      builder.begin_pass(book, pass, tokens);
+      twin.run(tokens, pass.contexts, rows, builder);
+    }
+    return builder.take();
+  }
+
+  /// Of the book that is being decoded; sites of one book follow one another.
+  std::span<const std::int32_t> ids_of(std::size_t book) {
+    if (!open_book_ || *open_book_ != book) {
+      const std::string text = read_book(schedule_.books[book].book.file);
+      if (base::sha256_hex(text) != schedule_.books[book].text_sha256) {
+        throw base::IoError(schedule_.books[book].book.file.string() +
+                            ": has changed while it was being used");
+      }
+      ids_ = tokenizer_.encode(text);
+      open_book_ = book;
+    }
+    return ids_;
+  }
+
+  const schemas::Config& config_;
+  const engine::Tokenizer& tokenizer_;
+  const OpenDecoder& open_;
+  base::Progress& progress_;
+  fs::path traces_;
+  Schedule schedule_;
+  std::optional<schemas::TraceHeader> kept_;  // of the parts that are there
+  std::optional<std::size_t> open_book_;
+  std::vector<std::int32_t> ids_;
+};
+
+}  // namespace
+
+void collect_with(const schemas::Config& config, const engine::Tokenizer& tokenizer,
+                  const OpenDecoder& open, base::Progress& progress) {
+  check_supported(config);
+  std::optional<tbb::global_control> threads;
+  if (config.run.threads > 0) {
+    threads.emplace(tbb::global_control::max_allowed_parallelism,
+                    static_cast<std::size_t>(config.run.threads));
+  }
+  const schemas::Stage stage(config, "collect", {});
+  if (stage.done()) return progress.info("collect: done already");
+  const fs::path traces = config.run_directory() / "traces";
+  std::vector<fs::path> outputs;
+  for (const std::string& name : Collection(config, tokenizer, open, progress).run())
+    outputs.push_back(traces / name);
+  outputs.push_back(traces / "index.json");
+  stage.finish(outputs);
+}
+
+void collect(const schemas::Config& config, base::Progress& progress) {
+  check_supported(config);
+  const auto tokenizer = engine::open_tokenizer(config.model.path, config.model.format);
+  const OpenDecoder open = [&] {
+    return engine::open_decoder(config.model.path, config.model.format, config.model.device,
+                                {.compute = config.model.compute});
+  };
+  collect_with(config, *tokenizer, open, progress);
+}
+
+}  // namespace dgap::collector

@@ -1,0 +1,40 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "collector/schedule.hpp"
+#include "collector/twin_decode.hpp"
+#include "schemas/trace/trace.hpp"
+
+namespace dgap::collector {
+
+/// Fills one part of a trace from the passes that belong to it.
+class PartBuilder : public TwinDecode::Listener {
+ public:
+  /// `steps`: of the whole part.
+  PartBuilder(const schemas::TraceHeader& header, const schemas::Config& config, std::int64_t steps,
+              PairedBlock& rows, base::Progress& progress);
+
+  /// Call before the pass is decoded; its ids as tokens_of gives them.
+  void begin_pass(const ScheduledBook& book, const Pass& pass,
+                  std::span<const std::int32_t> tokens);
+  /// The finished part; bits per element are means over its units.
+  schemas::TracePart take();
+
+  void begin_unit(int context) override;
+  void take_block(std::int64_t first, std::span<const std::int32_t> targets) override;
+  void end_unit(const std::vector<engine::CacheBytes>& caches) override;
+
+ private:
+  std::string where(std::int64_t first) const;
+
+  PairedBlock& rows_;
+  base::Progress& progress_;
+  std::int32_t steps_per_unit_;
+  schemas::TracePart part_;
+  const ScheduledBook* book_ = nullptr;
+  std::int64_t start_ = 0;
+  std::span<const std::int32_t> tokens_;
+};
+
+}  // namespace dgap::collector

@@ -1,0 +1,94 @@
+#include "collector/plan.hpp"
+
+#include <tbb/task_arena.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.hpp"
+#include "collector/collect.hpp"
+#include "collector/schedule.hpp"
+#include "collector/settings.hpp"
+#include "engine/formats/open_weights.hpp"
+
+namespace dgap::collector {
+namespace {
+
+// Flat distributions of small models hold some hundred candidates a step; measured on SmolLM2-135M
+// and books, as are the bytes that deflate leaves of 100.
+constexpr double kCandidates = 400.0;
+constexpr double kCompressed = 0.62;
+
+double bytes_per_step(const schemas::Config& config, const BlockShape& shape) {
+  const double top = shape.top, logits = shape.full ? 4.0 * static_cast<double>(shape.vocab) : 0.0;
+  const double hidden = shape.hidden ? 2.0 * static_cast<double>(shape.hidden_size) : 0.0;
+  const double reference = 12.0 + 16.0 + 8.0 + 8.0 * top + 8.0 * kCandidates + logits;
+  const double precision = 20.0 + 20.0 * top + 8.0 * kCandidates + hidden + logits;
+  return reference + static_cast<double>(config.precisions.size()) * precision;
+}
+
+double weight_bytes(const schemas::Config& config, const engine::HyperParameters& p) {
+  const double embeddings =
+      static_cast<double>(p.vocab_size * p.hidden_size) * (p.tied_embeddings ? 1.0 : 2.0);
+  const double attention =
+      static_cast<double>(p.hidden_size) * p.head_dim * (2.0 * p.heads + 2.0 * p.kv_heads);
+  const double mlp = 3.0 * static_cast<double>(p.hidden_size * p.intermediate_size);
+  return (embeddings + p.layers * (attention + mlp)) * (config.model.compute == "bf16" ? 2.0 : 4.0);
+}
+
+/// Exact FP16 keys and values, keys before RoPE too, and every precision's codes.
+double cache_bytes(const schemas::Config& config, const engine::HyperParameters& p,
+                   std::int64_t tokens) {
+  double bits = 0.0;
+  bool keep_pre_rope = false;
+  for (const schemas::Scheme& scheme : config.precisions) {
+    bits += scheme.key.bits + scheme.value.bits;
+    keep_pre_rope |= scheme.key_before_rope;
+  }
+  const double exact = keep_pre_rope ? 6.0 : 4.0;
+  return static_cast<double>(tokens) * p.layers * p.kv_heads * p.head_dim * (exact + bits / 8.0);
+}
+
+}  // namespace
+
+Plan plan_with(const schemas::Config& config, const engine::Tokenizer& tokenizer,
+               const engine::HyperParameters& model, base::Progress& progress) {
+  check_supported(config);
+  check_context(config, model.context_length);
+  const Schedule schedule = make_schedule(config, tokenizer, progress);
+  const std::int64_t steps = config.corpus.decode_steps;
+  Plan plan;
+  plan.books = static_cast<std::int64_t>(schedule.books.size()) - schedule.skipped_books;
+  plan.skipped_books = schedule.skipped_books;
+  plan.units = schedule.units;
+  plan.parts = static_cast<std::int64_t>(schedule.parts.size());
+  plan.steps = schedule.units * steps;
+  plan.decode_rows = plan.steps * static_cast<std::int64_t>(config.precisions.size());
+  std::int64_t longest = 0, largest_part = 0;
+  for (const Pass& pass : schedule.passes) {
+    plan.prefill_tokens += pass.contexts.back() + steps - 1;
+    longest = std::max(longest, pass.contexts.back() + steps);
+  }
+  for (const Part& part : schedule.parts) largest_part = std::max(largest_part, part.units * steps);
+
+  const std::int64_t vocab = real_vocabulary(tokenizer.vocab_size(), model.vocab_size);
+  const BlockShape shape = block_shape(config, vocab, model.vocab_size, model.hidden_size);
+  const double per_step = bytes_per_step(config, shape);
+  const int threads =
+      config.run.threads > 0 ? config.run.threads : tbb::this_task_arena::max_concurrency();
+  plan.trace_bytes = kCompressed * per_step * static_cast<double>(plan.steps);
+  // A part lies there whole, and once more, compressed, while it is written.
+  plan.peak_memory_bytes = weight_bytes(config, model) + cache_bytes(config, model, longest) +
+                           PairedBlock::bytes(shape, threads) +
+                           (1.0 + kCompressed) * per_step * static_cast<double>(largest_part);
+  return plan;
+}
+
+Plan plan(const schemas::Config& config) {
+  base::Progress silent;
+  const auto weights = engine::open_weights(config.model.path, config.model.format);
+  const auto tokenizer = engine::open_tokenizer(config.model.path, config.model.format);
+  return plan_with(config, *tokenizer, weights->parameters(), silent);
+}
+
+}  // namespace dgap::collector

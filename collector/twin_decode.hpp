@@ -1,0 +1,45 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "collector/paired_block.hpp"
+#include "engine/model/decoder.hpp"
+#include "schemas/config/config.hpp"
+
+namespace dgap::collector {
+
+/// Unit of a pass: its context, its targets' rows.
+struct TwinDecode {
+  const engine::Decoder& decoder;
+  std::span<const schemas::Scheme> precisions;
+  int steps = 0;          // D
+  int block = 0;          // rows that are decoded at once
+  bool stepwise = false;  // one token at a time (both decodes)
+
+  /// Told as a pass goes on.
+  struct Listener {
+    virtual ~Listener() = default;
+    virtual void begin_unit(int context) = 0;
+    /// The block holds steps [first, first + targets.size()) of the unit, of every decode.
+    virtual void take_block(std::int64_t first, std::span<const std::int32_t> targets) = 0;
+    virtual void end_unit(const std::vector<engine::CacheBytes>& caches) = 0;
+  };
+
+  /// arXiv:2607.16248 Eq. 1, for every context of a pass (ascending, each at least D longer than
+  /// the one before) over `tokens` [last context + D]. Step t of a unit of context L consumes
+  /// tokens[L-1+t] and predicts tokens[L+t]; the exact prefix that is quantised holds tokens 0 ..
+  /// L-2. Reference and quantised decodes advance together, block by block. Throws InterruptedError
+  /// between blocks.
+  void run(std::span<const std::int32_t> tokens, std::span<const int> contexts, PairedBlock& rows,
+           Listener& listener) const;
+
+ private:
+  void run_unit(std::span<const std::int32_t> tokens, int context, engine::Sequence& reference,
+                PairedBlock& rows, Listener& listener) const;
+  void advance(engine::Sequence& sequence, std::span<const std::int32_t> tokens,
+               engine::LogitsSink& sink) const;
+};
+
+}  // namespace dgap::collector
