@@ -74,4 +74,8 @@ class Stage {
   std::string name_, key_;
 };
 
+/// Checks every record of a finished stage in a run directory: it is well formed, and its outputs
+/// have the sizes and hashes that it states. IoError naming the first file that does not.
+void verify_stage_records(const std::filesystem::path& run_directory);
+
 }  // namespace dgap::schemas

@@ -113,4 +113,20 @@ void Stage::finish(const std::vector<fs::path>& outputs) const {
                   {{"version", 1}, {"stage", name_}, {"key", key_}, {"outputs", entries}});
 }
 
+void verify_stage_records(const fs::path& run_directory) {
+  for (const std::string_view stage : kStages) {
+    const fs::path file = run_directory / "stages" / (std::string(stage) + ".json");
+    std::error_code missing;
+    if (!fs::exists(file, missing)) continue;
+    const json value = read_json_file(file);
+    const JsonObject root(value, file.string() + ":");
+    for (const JsonObject& entry : root.objects("outputs")) {
+      if (unaltered(entry, run_directory)) continue;
+      throw base::IoError((run_directory / entry.text("path")).string() +
+                          ": is missing or not as the stage left it; run `dgap " +
+                          std::string(stage) + "` again");
+    }
+  }
+}
+
 }  // namespace dgap::schemas

@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""The program as its users meet it: exit codes, streams, JSON. command_line_test.py DGAP SOURCE_FOLDER"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+DGAP, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
+failures = []
+
+
+def dgap(*words, cwd=None):
+    return subprocess.run([DGAP, *words], capture_output=True, text=True, cwd=cwd, timeout=60)
+
+
+def expect(what, condition, detail=""):
+    if not condition:
+        failures.append(f"{what}: {detail}")
+
+
+def code(words, expected, cwd=None):
+    done = dgap(*words, cwd=cwd)
+    expect(" ".join(words), done.returncode == expected, f"exit code {done.returncode}, not {expected}\n{done.stderr}")
+    return done
+
+
+with tempfile.TemporaryDirectory() as name:
+    folder = pathlib.Path(name)
+    expect("help is on stdout", "collect" in code(["--help"], 0).stdout)
+    expect("version", code(["--version"], 0).stdout.startswith("dgap "))
+    done = code([], 2)
+    expect("usage errors are on stderr", done.stdout == "" and "a verb is missing" in done.stderr, done.stderr)
+    for verb in ("allocate", "train-adapters", "sweep"):
+        expect(verb, "not built in this version" in code([verb, "plan", "x.yaml"], 1).stderr)
+    code(["run", "none.yaml"], 2, folder)
+    (folder / "c.yaml").write_text("model: {path: none.gguf}\ncorpus: {path: none}\nprecisions: [K4V4]\nwindw: {}\n")
+    done = code(["run", "c.yaml", "--json"], 2, folder)
+    expect("the nearest key", "c.yaml:4: windw: unknown key; did you mean window?" in json.loads(done.stdout)["error"]["message"])
+    (folder / "c.yaml").write_text("model: {path: none.gguf}\ncorpus: {path: none}\nprecisions: [K4V4]\n")
+    done = code(["inspect", "c.yaml", "--json"], 0, folder)
+    expect("inspect a configuration", json.loads(done.stdout)["precisions"] == ["K4V4"])
+    done = code(["calibrate", "c.yaml"], 1, folder)
+    expect("what to run first", "run `dgap collect` first" in done.stderr, done.stderr)
+    expect("the resolved configuration", (folder / "runs/run/config.resolved.yaml").exists())
+    code(["verify", "none"], 74, folder)
+    (folder / "bad.gguf").write_bytes(b"GGUF" + b"\xff" * 60)
+    code(["inspect", "bad.gguf"], 74, folder)
+    (folder / "bad.h5").write_bytes(b"\x89HDF\r\n\x1a\n" + b"\xff" * 60)
+    code(["verify", "bad.h5"], 74, folder)
+    (folder / "text.txt").write_text("x")
+    code(["inspect", "text.txt"], 2, folder)
+    done = code(["doctor", "--json"], 0, folder)
+    expect("doctor", json.loads(done.stdout)["file_system"]["locking"] is True, done.stdout)
+    for config in sorted((SOURCE / "configs").glob("*.yaml")):
+        code(["inspect", str(config)], 0)
+
+print("\n".join(failures) or "all as expected")
+sys.exit(1 if failures else 0)
