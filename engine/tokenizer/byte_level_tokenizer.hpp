@@ -17,6 +17,8 @@ namespace dgap::engine {
 class ByteLevelTokenizer final : public Tokenizer {
  public:
   explicit ByteLevelTokenizer(Vocabulary vocabulary);
+  ByteLevelTokenizer(const ByteLevelTokenizer&) = delete;  // encoder_ refers to vocabulary_
+  ByteLevelTokenizer& operator=(const ByteLevelTokenizer&) = delete;
 
   std::int64_t vocab_size() const override;
   std::vector<std::int32_t> encode(std::string_view text, bool parse_special) const override;
