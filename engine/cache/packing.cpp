@@ -1,10 +1,14 @@
 #include "engine/cache/packing.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 namespace dgap::engine {
 namespace {
+
+static_assert(std::endian::native == std::endian::little,
+              "codes are joined in little-endian words");
 
 /// The low `bits` bits of every unit of `unit` bits.
 constexpr std::uint64_t mask(int bits, int unit) {
