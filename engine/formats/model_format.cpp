@@ -24,6 +24,7 @@ void check_format(std::string_view format) {
 
 bool begins_like_gguf(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
+  if (!file) base::throw_errno(path, "cannot be opened");
   std::array<char, 4> head{};
   file.read(head.data(), head.size());
   return std::string_view(head.data(), static_cast<std::size_t>(file.gcount())) == "GGUF";

@@ -30,31 +30,31 @@ BytePairEncoder::BytePairEncoder(const std::vector<std::string>& tokens,
     rules_.insert(pair_key(merge.left, merge.right),
                   Rule{static_cast<std::uint32_t>(rank), merge.result});
   }
-  index_whole_pieces(tokens, plain, whole_pieces_first);
+  index_whole_pieces(plain, whole_pieces_first);
 }
 
 /// Most pieces of ordinary text are one token, which a look-up finds at once. It is exact, because
 /// only tokens are entered that merging their own bytes leads to.
-void BytePairEncoder::index_whole_pieces(const std::vector<std::string>& tokens,
-                                         const std::vector<bool>& plain, bool all) {
-  std::vector<char> entered(tokens.size(), 0);
+void BytePairEncoder::index_whole_pieces(const std::vector<bool>& plain, bool all) {
+  std::vector<char> entered(tokens_.size(), 0);
   const auto check = [&](const oneapi::tbb::blocked_range<std::size_t>& range) {
     Workspace workspace;
     std::vector<std::int32_t> ids;
     for (std::size_t id = range.begin(); id < range.end(); ++id) {
       if (!plain[id]) continue;
       entered[id] = all;
-      if (all || find_unencodable(tokens[id]) != std::string_view::npos) continue;
+      if (all || find_unencodable(tokens_[id]) != std::string_view::npos) continue;
       ids.clear();
-      merge(tokens[id], workspace, ids);
+      merge(tokens_[id], workspace, ids);
       entered[id] = ids.size() == 1;
     }
   };
-  oneapi::tbb::parallel_for(oneapi::tbb::blocked_range<std::size_t>(0, tokens.size(), 1024), check);
-  whole_pieces_.reserve(tokens.size());
-  for (std::size_t id = 0; id < tokens.size(); ++id) {
+  oneapi::tbb::parallel_for(oneapi::tbb::blocked_range<std::size_t>(0, tokens_.size(), 1024),
+                            check);
+  whole_pieces_.reserve(tokens_.size());
+  for (std::size_t id = 0; id < tokens_.size(); ++id) {
     if (entered[id] != 0)
-      whole_pieces_.insert(hash_bytes(tokens[id]), static_cast<std::int32_t>(id));
+      whole_pieces_.insert(hash_bytes(tokens_[id]), static_cast<std::int32_t>(id));
   }
 }
 

@@ -56,8 +56,7 @@ class BytePairEncoder {
 
   void merge(std::string_view piece, Workspace& workspace, std::vector<std::int32_t>& out) const;
   bool add_candidate(Workspace& workspace, std::uint32_t begin) const;
-  void index_whole_pieces(const std::vector<std::string>& tokens, const std::vector<bool>& plain,
-                          bool all);
+  void index_whole_pieces(const std::vector<bool>& plain, bool all);
 
   std::array<std::int32_t, 256> byte_tokens_{};
   bool every_byte_has_a_token_ = true;
