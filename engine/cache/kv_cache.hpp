@@ -36,16 +36,20 @@ class KvCache {
   virtual std::int64_t sinks() const = 0;
   virtual std::int64_t exact_begin(std::int64_t position) const = 0;
 
-  /// Appends `tokens` tokens to one layer: keys before RoPE, values. Layers are appended in order, the
-  /// same number of tokens each. Parallel over heads where that pays. After append, for every row of
-  /// this block both copies that it may need are readable, until the next append to this layer.
+  /// Appends `tokens` tokens to one layer: keys before RoPE, values. Layers are appended in order,
+  /// the same number of tokens each. Parallel over heads where that pays. After append, for every
+  /// row of this block both copies that it may need are readable, until the next append to this
+  /// layer.
   virtual void append(int layer, std::int64_t tokens, const float* keys, const float* values) = 0;
 
-  /// Keys of [begin, end) after RoPE, in the copy's *key space*: equal to the model's key when
-  /// key_transform() is none, else rotated, in which case queries must be rotated alike.
-  virtual void read_keys(int layer, int head, Copy copy, std::int64_t begin, std::int64_t end, float* out) const = 0;
+  /// Keys of [begin, end) after RoPE: the model's keys, but for quantised ones where
+  /// rotates_queries(). Copy::exact serves [0, min(sinks(), end)) and tokens from exact_begin(first
+  /// row of the last block) on; Copy::quantized [sinks(), exact_begin(last row)).
+  virtual void read_keys(int layer, int head, Copy copy, std::int64_t begin, std::int64_t end,
+                         float* out) const = 0;
   /// Values of [begin, end) in the copy's *value space* (see finish_values).
-  virtual void read_values(int layer, int head, Copy copy, std::int64_t begin, std::int64_t end, float* out) const = 0;
+  virtual void read_values(int layer, int head, Copy copy, std::int64_t begin, std::int64_t end,
+                           float* out) const = 0;
 
   /// True when quantised keys are read in a rotated space: then the dot products with them need
   /// rotate_queries applied to a copy of the queries [rows, head_dim], in place.
@@ -53,7 +57,8 @@ class KvCache {
   virtual void rotate_queries(int layer, int head, std::int64_t rows, float* queries) const = 0;
   /// Turns sums over quantised values, sum_j p_j v_j [rows, head_dim], and their mass
   /// sum_j p_j [rows] into the model's space, in place: un-rotates and adds mass * mean.
-  virtual void finish_values(int layer, int head, std::int64_t rows, const float* mass, float* sums) const = 0;
+  virtual void finish_values(int layer, int head, std::int64_t rows, const float* mass,
+                             float* sums) const = 0;
 
   virtual CacheBytes bytes() const = 0;
 };
@@ -61,11 +66,11 @@ class KvCache {
 /// The exact cache of a prefix and of the reference decode: FP16 (or f32 for comparisons).
 class ExactCache;
 
-std::unique_ptr<ExactCache> make_exact_cache(const CacheShape& shape, ExactCacheType type, std::int64_t capacity,
-                                             bool keep_pre_rope);
+std::unique_ptr<ExactCache> make_exact_cache(const CacheShape& shape, ExactCacheType type,
+                                             std::int64_t capacity, bool keep_pre_rope);
 
 /// A quantised continuation of the first `length` tokens of `prefix`.
-std::unique_ptr<KvCache> make_quantized_cache(const schemas::Scheme& scheme, const ExactCache& prefix,
-                                              std::int64_t length);
+std::unique_ptr<KvCache> make_quantized_cache(const schemas::Scheme& scheme,
+                                              const ExactCache& prefix, std::int64_t length);
 
 }  // namespace dgap::engine
