@@ -21,37 +21,37 @@ std::string shown(const json& value) {
 
 }  // namespace
 
-JsonObject::JsonObject(const json& value, std::string where)
+ResultObject::ResultObject(const json& value, std::string where)
     : value_(&value), where_(std::move(where)) {
   if (!value.is_object()) throw base::IoError(where_ + ": expected an object, got " + shown(value));
 }
 
-void JsonObject::fail(const std::string& key, const std::string& what) const {
+void ResultObject::fail(const std::string& key, const std::string& what) const {
   throw base::IoError(where_ + (where_.ends_with(':') ? " " : ".") + key + ": " + what);
 }
 
-const json& JsonObject::at(const char* key) const {
+const json& ResultObject::at(const char* key) const {
   const auto found = value_->find(key);
   if (found == value_->end()) fail(key, "is missing");
   seen_.insert(key);
   return *found;
 }
 
-double JsonObject::to_number(const json& value, const std::string& key, bool null_allowed) const {
+double ResultObject::to_number(const json& value, const std::string& key, bool null_allowed) const {
   if (value.is_number()) return value.get<double>();
   if (!value.is_null() || !null_allowed) fail(key, "expected a number, got " + shown(value));
   return std::numeric_limits<double>::quiet_NaN();
 }
 
-double JsonObject::number(const char* key) const { return to_number(at(key), key, false); }
-double JsonObject::number_or_nan(const char* key) const { return to_number(at(key), key, true); }
+double ResultObject::number(const char* key) const { return to_number(at(key), key, false); }
+double ResultObject::number_or_nan(const char* key) const { return to_number(at(key), key, true); }
 
-std::optional<double> JsonObject::optional_number(const char* key) const {
+std::optional<double> ResultObject::optional_number(const char* key) const {
   if (at(key).is_null()) return std::nullopt;
   return number(key);
 }
 
-std::int64_t JsonObject::integer(const char* key, std::int64_t low, std::int64_t high) const {
+std::int64_t ResultObject::integer(const char* key, std::int64_t low, std::int64_t high) const {
   const json& value = at(key);
   const bool huge = value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{1}
                                                                                    << 62;
@@ -63,17 +63,17 @@ std::int64_t JsonObject::integer(const char* key, std::int64_t low, std::int64_t
   return value.get<std::int64_t>();
 }
 
-bool JsonObject::boolean(const char* key) const {
+bool ResultObject::boolean(const char* key) const {
   if (!at(key).is_boolean()) fail(key, "expected true or false, got " + shown(at(key)));
   return at(key).get<bool>();
 }
 
-std::string JsonObject::text(const char* key) const {
+std::string ResultObject::text(const char* key) const {
   if (!at(key).is_string()) fail(key, "expected text, got " + shown(at(key)));
   return at(key).get<std::string>();
 }
 
-std::vector<double> JsonObject::numbers_or_nan(const char* key) const {
+std::vector<double> ResultObject::numbers_or_nan(const char* key) const {
   const json& list = at(key);
   if (!list.is_array()) fail(key, "expected a list of numbers, got " + shown(list));
   std::vector<double> out;
@@ -82,7 +82,7 @@ std::vector<double> JsonObject::numbers_or_nan(const char* key) const {
   return out;
 }
 
-std::vector<int> JsonObject::integers(const char* key) const {
+std::vector<int> ResultObject::integers(const char* key) const {
   const json& list = at(key);
   if (!list.is_array()) fail(key, "expected a list of integers, got " + shown(list));
   std::vector<int> out;
@@ -96,28 +96,39 @@ std::vector<int> JsonObject::integers(const char* key) const {
   return out;
 }
 
-JsonObject JsonObject::object(const char* key) const {
+std::vector<std::string> ResultObject::texts(const char* key) const {
+  const json& list = at(key);
+  if (!list.is_array()) fail(key, "expected a list of texts, got " + shown(list));
+  std::vector<std::string> out;
+  for (const json& item : list) {
+    if (!item.is_string()) fail(key, "expected a list of texts, found " + shown(item));
+    out.push_back(item.get<std::string>());
+  }
+  return out;
+}
+
+ResultObject ResultObject::object(const char* key) const {
   return {at(key), where_ + (where_.ends_with(':') ? " " : ".") + key};
 }
 
-std::vector<JsonObject> JsonObject::objects(const char* key) const {
+std::vector<ResultObject> ResultObject::objects(const char* key) const {
   const json& list = at(key);
   if (!list.is_array()) fail(key, "expected a list of objects, got " + shown(list));
-  std::vector<JsonObject> out;
+  std::vector<ResultObject> out;
   for (const json& item : list) {
     out.emplace_back(item, where_ + " " + key + "." + std::to_string(out.size()));
   }
   return out;
 }
 
-std::vector<std::string> JsonObject::keys() const {
+std::vector<std::string> ResultObject::keys() const {
   std::vector<std::string> out;
   for (const auto& [key, value] : value_->items()) out.push_back(key);
   seen_.insert(out.begin(), out.end());
   return out;
 }
 
-void JsonObject::finish() const {
+void ResultObject::finish() const {
   for (const auto& [key, value] : value_->items()) {
     if (!seen_.contains(key)) fail(key.substr(0, 60), "is not a key of this format");
   }
@@ -142,7 +153,7 @@ json read_json_file(const std::filesystem::path& file) {
   } catch (const json::exception& error) {
     throw base::IoError(file.string() + ": is not valid JSON: " + error.what());
   }
-  const JsonObject object(value, file.string() + ":");
+  const ResultObject object(value, file.string() + ":");
   const std::int64_t version = object.integer("version", 1, std::numeric_limits<int>::max());
   if (version != kVersion) {
     object.fail("version", "is " + std::to_string(version) + "; this build reads version " +

@@ -12,10 +12,10 @@
 namespace dgap::schemas {
 
 /// An object that checks what it gives and that nothing is left over.
-class JsonObject {
+class ResultObject {
  public:
   /// `where`: "file: key.path" or "file:", for messages. `value` must outlive this.
-  JsonObject(const nlohmann::json& value, std::string where);
+  ResultObject(const nlohmann::json& value, std::string where);
 
   double number(const char* key) const;
   double number_or_nan(const char* key) const;                   // null is NaN
@@ -25,8 +25,9 @@ class JsonObject {
   std::string text(const char* key) const;
   std::vector<double> numbers_or_nan(const char* key) const;
   std::vector<int> integers(const char* key) const;
-  JsonObject object(const char* key) const;
-  std::vector<JsonObject> objects(const char* key) const;  // a list of them
+  std::vector<std::string> texts(const char* key) const;
+  ResultObject object(const char* key) const;
+  std::vector<ResultObject> objects(const char* key) const;  // a list of them
   std::vector<std::string> keys() const;                   // consumes all
 
   /// IoError when a key was not asked for.

@@ -51,7 +51,7 @@ std::string_view maker_of(const std::string& relative) {
 }
 
 /// Whether the output that `entry` records is there, unaltered.
-bool unaltered(const JsonObject& entry, const fs::path& directory) {
+bool unaltered(const ResultObject& entry, const fs::path& directory) {
   const fs::path file = directory / entry.text("path");
   std::error_code error;
   const auto bytes = fs::file_size(file, error);
@@ -86,11 +86,11 @@ bool Stage::done() const {
   if (!fs::exists(record(), missing)) return false;
   try {
     const json value = read_json_file(record());
-    const JsonObject root(value, record().string() + ":");
+    const ResultObject root(value, record().string() + ":");
     if (root.text("stage") != name_ || root.text("key") != key_) return false;
-    const std::vector<JsonObject> outputs = root.objects("outputs");
+    const std::vector<ResultObject> outputs = root.objects("outputs");
     return std::all_of(outputs.begin(), outputs.end(),
-                       [&](const JsonObject& entry) { return unaltered(entry, run_directory_); });
+                       [&](const ResultObject& entry) { return unaltered(entry, run_directory_); });
   } catch (const base::IoError&) {
     return false;
   }
@@ -119,8 +119,8 @@ void verify_stage_records(const fs::path& run_directory) {
     std::error_code missing;
     if (!fs::exists(file, missing)) continue;
     const json value = read_json_file(file);
-    const JsonObject root(value, file.string() + ":");
-    for (const JsonObject& entry : root.objects("outputs")) {
+    const ResultObject root(value, file.string() + ":");
+    for (const ResultObject& entry : root.objects("outputs")) {
       if (unaltered(entry, run_directory)) continue;
       throw base::IoError((run_directory / entry.text("path")).string() +
                           ": is missing or not as the stage left it; run `dgap " +

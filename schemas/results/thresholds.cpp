@@ -37,7 +37,7 @@ json to_json(const ThresholdResult& r) {
           {"curve", std::move(curve)}};
 }
 
-ThresholdResult threshold_from(const JsonObject& object) {
+ThresholdResult threshold_from(const ResultObject& object) {
   ThresholdResult r;
   r.tau = object.number("tau");
   r.policy = object.text("policy");
@@ -47,7 +47,7 @@ ThresholdResult threshold_from(const JsonObject& object) {
   }
   r.drift_before = object.number_or_nan("drift_before");
   r.kl_before = object.number_or_nan("kl_before");
-  const JsonObject curve = object.object("curve");
+  const ResultObject curve = object.object("curve");
   for (const auto& [name, column] : kColumns) {
     r.curve.*column = curve.numbers_or_nan(name);
     if ((r.curve.*column).size() != r.curve.tau.size()) curve.fail(name, "is not as long as tau");
@@ -67,8 +67,8 @@ void write_thresholds(const std::filesystem::path& file, const Thresholds& thres
 
 Thresholds read_thresholds(const std::filesystem::path& file) {
   const json value = read_json_file(file);
-  const JsonObject root(value, file.string() + ":");
-  const JsonObject precisions = root.object("precisions");
+  const ResultObject root(value, file.string() + ":");
+  const ResultObject precisions = root.object("precisions");
   Thresholds thresholds;
   for (const std::string& name : precisions.keys()) {
     thresholds[name] = threshold_from(precisions.object(name.c_str()));

@@ -38,11 +38,11 @@ json to_json(const WindowResult& r) {
           {"curve", {{"k", r.curve_k}, {"coverage", r.curve_coverage}}}};
 }
 
-void read_coverage(const JsonObject& coverage, WindowResult& r) {
+void read_coverage(const ResultObject& coverage, WindowResult& r) {
   r.coverage_mean = coverage.number("mean");
   r.coverage_lower = coverage.optional_number("lower");
   r.coverage_confidence = coverage.optional_number("confidence");
-  const JsonObject quantiles = coverage.object("quantiles");
+  const ResultObject quantiles = coverage.object("quantiles");
   if (!quantiles.keys().empty()) {
     for (const char* percent : kQuantiles)
       r.coverage_quantiles.push_back(quantiles.number_or_nan(percent));
@@ -52,7 +52,7 @@ void read_coverage(const JsonObject& coverage, WindowResult& r) {
   coverage.finish();
 }
 
-WindowResult window_from(const JsonObject& object) {
+WindowResult window_from(const ResultObject& object) {
   WindowResult r;
   r.window = static_cast<int>(object.integer("window", 1, kMaxWindow));
   r.alpha = object.number("alpha");
@@ -62,7 +62,7 @@ WindowResult window_from(const JsonObject& object) {
   r.capped = object.boolean("capped");
   r.positive_rate = object.number_or_nan("positive_rate");
   r.uncovered_rate = object.number_or_nan("uncovered_rate");
-  const JsonObject curve = object.object("curve");
+  const ResultObject curve = object.object("curve");
   r.curve_k = curve.integers("k");
   r.curve_coverage = curve.numbers_or_nan("coverage");
   if (r.curve_k.size() != r.curve_coverage.size()) curve.fail("coverage", "is not as long as k");
@@ -81,8 +81,8 @@ void write_windows(const std::filesystem::path& file, const Windows& windows) {
 
 Windows read_windows(const std::filesystem::path& file) {
   const json value = read_json_file(file);
-  const JsonObject root(value, file.string() + ":");
-  const JsonObject precisions = root.object("precisions");
+  const ResultObject root(value, file.string() + ":");
+  const ResultObject precisions = root.object("precisions");
   Windows windows;
   for (const std::string& name : precisions.keys())
     windows[name] = window_from(precisions.object(name.c_str()));
