@@ -1,0 +1,145 @@
+#include "trainer/corrector_objective.hpp"
+
+#include <algorithm>
+
+#include "runtime/features.hpp"
+#include "trainer/detector_objective.hpp"
+#include "trainer/losses.hpp"
+
+namespace dgap::trainer {
+namespace {
+
+using runtime::kCandidateWidth;
+using runtime::kDetectorWidth;
+
+/// Candidates that go through the network together: enough that folding the lanes of a gradient
+/// costs little, few enough that their activations stay in the second-level cache.
+constexpr std::int64_t kColumns = 512;
+
+}  // namespace
+
+template <class Real>
+CorrectorObjective<Real>::CorrectorObjective(const Samples& samples,
+                                             const Standardisation& standardisation,
+                                             const MlpShape& shape, const MlpShape* mass,
+                                             CorrectorLoss loss)
+    : samples_(&samples),
+      standardisation_(&standardisation),
+      loss_(loss),
+      segments_(static_cast<int>(std::clamp<std::int64_t>(kColumns / samples.stride, 1, kChunk))),
+      workspaces_([this, &shape, mass] { return make_workspace(shape, mass); }) {}
+
+template <class Real>
+typename CorrectorObjective<Real>::Workspace CorrectorObjective<Real>::make_workspace(
+    const MlpShape& shape, const MlpShape* mass) const {
+  const std::int64_t stride = samples_->stride;
+  const std::vector<Real> window(static_cast<std::size_t>(stride));
+  std::optional<MlpPass<Real>> mass_pass;
+  if (mass != nullptr) mass_pass.emplace(*mass, kChunk, 1);
+  return {MlpPass<Real>(shape, stride, segments_),
+          std::move(mass_pass),
+          std::vector<float>(static_cast<std::size_t>(stride) * kCandidateWidth),
+          window,
+          window,
+          window,
+          window,
+          std::vector<Real>(static_cast<std::size_t>(segments_ * stride))};
+}
+
+/// Standardised inputs of one step: features shared by its candidates, candidate features by
+/// column.
+template <class Real>
+void CorrectorObjective<Real>::feed(Workspace& w, int segment, std::int64_t step) const {
+  const float* const mean = standardisation_->mean.data();
+  const float* const scale = standardisation_->scale.data();
+  const float* const phi = samples_->features.data() + step * kDetectorWidth;
+  Real* const shared = w.shape.shared_inputs() + segment * kDetectorWidth;
+  for (int f = 0; f < kDetectorWidth; ++f) shared[f] = (phi[f] - mean[f]) * scale[f];
+
+  const auto window = samples_->window_of(step);
+  const auto k = static_cast<std::int64_t>(window.size());
+  runtime::candidate_features(window, samples_->lse[step], w.candidates.data());
+  for (int f = 0; f < kCandidateWidth; ++f) {
+    const float m = mean[kDetectorWidth + f], s = scale[kDetectorWidth + f];
+    Real* const row = w.shape.own_inputs() + f * w.shape.stride() + segment * samples_->stride;
+    for (std::int64_t i = 0; i < k; ++i) row[i] = (w.candidates[i * kCandidateWidth + f] - m) * s;
+    std::fill(row + k, row + samples_->stride, Real(0));
+  }
+}
+
+/// lambda_rank times the pairs of w.z; its gradient is added to w.slope.
+template <class Real>
+double CorrectorObjective<Real>::add_ranking(Workspace& w, std::int64_t step,
+                                             bool with_gradient) const {
+  const std::int32_t* const ranked = samples_->ranked.data() + step * samples_->stride;
+  const int k = samples_->size[step];
+  for (std::int64_t i = 0; i < samples_->stride; ++i) w.ranked_z[i] = w.z[ranked[i]];
+  const double sum =
+      ranking_loss(w.ranked_z.data(), samples_->ranked_probability.data() + step * samples_->stride,
+                   k, w.ranked_slope.data());
+  const auto lambda = static_cast<Real>(loss_.lambda_rank);
+  if (with_gradient) {
+    for (int i = 0; i < k; ++i) w.slope[ranked[i]] += lambda * w.ranked_slope[i];
+  }
+  return loss_.lambda_rank * sum;
+}
+
+/// Loss of one step whose window is edited by delta + offset. upstream [stride] = its gradient with
+/// respect to delta, zeros behind the candidates; unless null.
+template <class Real>
+double CorrectorObjective<Real>::step_loss(Workspace& w, std::int64_t step, const Real* delta,
+                                           Real offset, Real* upstream, Real* mass_upstream) const {
+  const int k = samples_->size[step];
+  const float* const logits = samples_->logits.data() + step * samples_->stride;
+  for (std::int64_t i = 0; i < samples_->stride; ++i) w.z[i] = logits[i] + (delta[i] + offset);
+  double loss = window_kl(w.z.data(), samples_->target_of(step), loss_.temperature,
+                          upstream != nullptr ? w.slope.data() : nullptr);
+  if (upstream != nullptr) {
+    double sum = 0.0;  // pairs see differences only, so they do not move the offset
+    for (int i = 0; i < k; ++i) sum += w.slope[i];
+    *mass_upstream = static_cast<Real>(sum);
+  }
+  if (loss_.lambda_rank > 0.0) loss += add_ranking(w, step, upstream != nullptr);
+  double squares = 0.0;
+  for (int i = 0; i < k; ++i) squares += static_cast<double>(delta[i]) * delta[i];
+  loss += loss_.lambda_reg * squares;
+  if (upstream != nullptr) {
+    const auto pull = static_cast<Real>(2.0 * loss_.lambda_reg);
+    for (int i = 0; i < k; ++i) upstream[i] = w.slope[i] + pull * delta[i];
+    std::fill(upstream + k, upstream + samples_->stride, Real(0));
+  }
+  return loss;
+}
+
+template <class Real>
+double CorrectorObjective<Real>::chunk(std::span<const std::int32_t> steps, const Real* parameters,
+                                       Real* gradient) const {
+  Workspace& w = workspaces_.local();
+  const Real* offsets = nullptr;
+  if (w.mass) {
+    feed_features(*samples_, *standardisation_, steps, *w.mass);
+    offsets = w.mass->forward(parameters, 1);
+  }
+  Real mass_upstream[kChunk] = {};
+  double loss = 0.0;
+  for (std::size_t begin = 0; begin < steps.size(); begin += segments_) {
+    const auto group = steps.subspan(begin, std::min<std::size_t>(segments_, steps.size() - begin));
+    const int segments = static_cast<int>(group.size());
+    for (int s = 0; s < segments; ++s) feed(w, s, group[s]);
+    const Real* const delta = w.shape.forward(parameters, segments);
+    for (int s = 0; s < segments; ++s) {
+      const std::int64_t first = s * samples_->stride;
+      loss += step_loss(
+          w, group[s], delta + first, offsets != nullptr ? offsets[begin + s] : Real(0),
+          gradient != nullptr ? w.upstream.data() + first : nullptr, mass_upstream + begin + s);
+    }
+    if (gradient != nullptr) w.shape.backward(parameters, w.upstream.data(), gradient);
+  }
+  if (gradient != nullptr && w.mass) w.mass->backward(parameters, mass_upstream, gradient);
+  return loss;
+}
+
+template class CorrectorObjective<float>;
+template class CorrectorObjective<double>;
+
+}  // namespace dgap::trainer

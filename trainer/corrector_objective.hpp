@@ -1,0 +1,57 @@
+#pragma once
+#include <tbb/enumerable_thread_specific.h>
+
+#include <optional>
+#include <vector>
+
+#include "trainer/mlp.hpp"
+#include "trainer/objective.hpp"
+#include "trainer/samples.hpp"
+#include "trainer/standardisation.hpp"
+
+namespace dgap::trainer {
+
+/// Which terms a corrector is trained on, and how strongly.
+struct CorrectorLoss {
+  double temperature = 1.0;
+  double lambda_rank = 0.0;
+  double lambda_reg = 0.0;
+};
+
+/// KL to the samples' target + lambda_rank x pairs + lambda_reg ||shape delta||^2 (arXiv:2607.16248
+/// Eq. 15-18, method.md "Corrector"). The edit is the shape network's output per candidate plus,
+/// with a mass network, one common offset; only the shape is regularised.
+template <class Real>
+class CorrectorObjective : public Objective<Real> {
+ public:
+  /// `mass` may be null. Everything is referred to, not copied.
+  CorrectorObjective(const Samples& samples, const Standardisation& standardisation,
+                     const MlpShape& shape, const MlpShape* mass, CorrectorLoss loss);
+  double chunk(std::span<const std::int32_t> steps, const Real* parameters,
+               Real* gradient) const override;
+
+ private:
+  struct Workspace {
+    MlpPass<Real> shape;
+    std::optional<MlpPass<Real>> mass;
+    std::vector<float> candidates;                       // [K, kCandidateWidth]
+    std::vector<Real> z, slope, ranked_z, ranked_slope;  // [stride of a window]
+    std::vector<Real> upstream;                          // [segments, stride of a window]
+  };
+  Workspace make_workspace(const MlpShape& shape, const MlpShape* mass) const;
+  void feed(Workspace& w, int segment, std::int64_t step) const;
+  double step_loss(Workspace& w, std::int64_t step, const Real* delta, Real offset, Real* upstream,
+                   Real* mass_upstream) const;
+  double add_ranking(Workspace& w, std::int64_t step, bool with_gradient) const;
+
+  const Samples* samples_;
+  const Standardisation* standardisation_;
+  CorrectorLoss loss_;
+  int segments_;  // steps that go through the network together
+  mutable tbb::enumerable_thread_specific<Workspace> workspaces_;
+};
+
+extern template class CorrectorObjective<float>;
+extern template class CorrectorObjective<double>;
+
+}  // namespace dgap::trainer

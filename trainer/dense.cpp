@@ -1,0 +1,202 @@
+#include "trainer/dense.hpp"
+
+#include "base/multiversion.hpp"
+#include "trainer/functions.hpp"
+
+namespace dgap::trainer {
+namespace {
+
+using base::kLanes;
+
+/// `outs` neurons x `width` samples, sums held in registers.
+template <int outs, int width, class Real>
+DGAP_INLINE void multiply_tile(Weights shape, const Real* w, const Real* start, const Real* x,
+                               Real* y, std::int64_t stride) {
+  Real sum[outs][width];
+  for (int o = 0; o < outs; ++o) {
+    for (int l = 0; l < width; ++l) sum[o][l] = start != nullptr ? start[o] : Real(0);
+  }
+  for (int i = 0; i < shape.inputs; ++i) {
+    for (int o = 0; o < outs; ++o) {
+      const Real weight = w[o * shape.out_step + i * shape.in_step];
+      for (int l = 0; l < width; ++l) sum[o][l] += x[i * stride + l] * weight;
+    }
+  }
+  for (int o = 0; o < outs; ++o) {
+    for (int l = 0; l < width; ++l) y[o * stride + l] = sum[o][l];
+  }
+}
+
+template <int width, class Real>
+DGAP_INLINE void multiply_columns(Weights shape, const Real* w, const Real* start, const Real* x,
+                                  Real* y, std::int64_t stride) {
+  int o = 0;
+  for (; o + 4 <= shape.outputs; o += 4) {
+    multiply_tile<4, width>(shape, w + o * shape.out_step, start != nullptr ? start + o : nullptr,
+                            x, y + o * stride, stride);
+  }
+  for (; o < shape.outputs; ++o) {
+    multiply_tile<1, width>(shape, w + o * shape.out_step, start != nullptr ? start + o : nullptr,
+                            x, y + o * stride, stride);
+  }
+}
+
+template <class Real>
+DGAP_INLINE void multiply_all(Weights shape, const Real* w, const Real* start, const Real* x,
+                              Real* y, std::int64_t rows, std::int64_t stride) {
+  std::int64_t r = 0;
+  for (; r + 2 * kLanes <= rows; r += 2 * kLanes) {
+    multiply_columns<2 * kLanes>(shape, w, start, x + r, y + r, stride);
+  }
+  for (; r < rows; r += kLanes) multiply_columns<kLanes>(shape, w, start, x + r, y + r, stride);
+}
+
+template <class Real>
+DGAP_INLINE Real fold(Real* lanes) {
+  for (int l = 0; l < 8; ++l) lanes[l] += lanes[l + 8];
+  for (int l = 0; l < 4; ++l) lanes[l] += lanes[l + 4];
+  for (int l = 0; l < 2; ++l) lanes[l] += lanes[l + 2];
+  return lanes[0] + lanes[1];
+}
+
+/// outs x ins weights: the loop over lanes is the outer one, so that compilers keep all sums in
+/// registers.
+template <int outs, int ins, class Real>
+DGAP_INLINE void gradient_tile(const Real* dy, const Real* x, Real* dw, std::int64_t width,
+                               std::int64_t rows, std::int64_t stride) {
+  Real sum[outs * ins][kLanes];
+  for (int k = 0; k < outs * ins; ++k) {
+    for (int l = 0; l < kLanes; ++l) sum[k][l] = 0;
+  }
+  for (std::int64_t r = 0; r < rows; r += kLanes) {
+    for (int l = 0; l < kLanes; ++l) {
+      Real up[outs], in[ins];
+      for (int o = 0; o < outs; ++o) up[o] = dy[o * stride + r + l];
+      for (int i = 0; i < ins; ++i) in[i] = x[i * stride + r + l];
+      for (int o = 0; o < outs; ++o) {
+        for (int i = 0; i < ins; ++i) sum[o * ins + i][l] += up[o] * in[i];
+      }
+    }
+  }
+  Real lanes[outs * ins][kLanes];
+  for (int k = 0; k < outs * ins; ++k) {
+    for (int l = 0; l < kLanes; ++l) lanes[k][l] = sum[k][l];
+  }
+  for (int o = 0; o < outs; ++o) {
+    for (int i = 0; i < ins; ++i) dw[o * width + i] += fold(lanes[o * ins + i]);
+  }
+}
+
+template <int outs, class Real>
+DGAP_INLINE void gradient_rows(int inputs, const Real* dy, const Real* x, Real* dw,
+                               std::int64_t width, std::int64_t rows, std::int64_t stride) {
+  int i = 0;
+  for (; i + 4 <= inputs; i += 4) {
+    gradient_tile<outs, 4>(dy, x + i * stride, dw + i, width, rows, stride);
+  }
+  for (; i < inputs; ++i) {
+    gradient_tile<outs, 1>(dy, x + i * stride, dw + i, width, rows, stride);
+  }
+}
+
+template <class Real>
+DGAP_INLINE void gradient_all(int outputs, int inputs, const Real* dy, const Real* x, Real* dw,
+                              std::int64_t width, std::int64_t rows, std::int64_t stride) {
+  int o = 0;
+  for (; o + 4 <= outputs; o += 4) {
+    gradient_rows<4>(inputs, dy + o * stride, x, dw + o * width, width, rows, stride);
+  }
+  for (; o < outputs; ++o) {
+    gradient_rows<1>(inputs, dy + o * stride, x, dw + o * width, width, rows, stride);
+  }
+}
+
+template <class Real>
+DGAP_INLINE void sum_rows(int outputs, const Real* dy, Real* sums, std::int64_t rows,
+                          std::int64_t stride) {
+  for (int o = 0; o < outputs; ++o) {
+    Real lanes[kLanes] = {};
+    for (std::int64_t r = 0; r < rows; r += kLanes) {
+      for (int l = 0; l < kLanes; ++l) lanes[l] += dy[o * stride + r + l];
+    }
+    sums[o] = fold(lanes);
+  }
+}
+
+template <class Real>
+DGAP_INLINE void activate_all(int width, Real* x, Real* derivative, std::int64_t rows,
+                              std::int64_t stride) {
+  for (int n = 0; n < width; ++n) {
+    Real* const value = x + n * stride;
+    Real* const slope = derivative + n * stride;
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const Activation<Real> a = activation(value[r]);
+      value[r] = a.value;
+      slope[r] = a.derivative;
+    }
+  }
+}
+
+template <class Real>
+DGAP_INLINE void scale_all(int width, const Real* factor, Real* x, std::int64_t rows,
+                           std::int64_t stride) {
+  for (int n = 0; n < width; ++n) {
+    for (std::int64_t r = 0; r < rows; ++r) x[n * stride + r] *= factor[n * stride + r];
+  }
+}
+
+}  // namespace
+
+std::int64_t stride_for(std::int64_t rows) { return ((rows + kLanes - 1) / kLanes | 1) * kLanes; }
+
+DGAP_MULTIVERSION void multiply(Weights shape, const float* w, const float* start, const float* x,
+                                float* y, std::int64_t rows, std::int64_t stride) {
+  multiply_all(shape, w, start, x, y, rows, stride);
+}
+void multiply(Weights shape, const double* w, const double* start, const double* x, double* y,
+              std::int64_t rows, std::int64_t stride) {
+  multiply_all(shape, w, start, x, y, rows, stride);
+}
+
+DGAP_MULTIVERSION void add_weight_gradient(int outputs, int inputs, const float* dy, const float* x,
+                                           float* dw, std::int64_t width, std::int64_t rows,
+                                           std::int64_t stride) {
+  gradient_all(outputs, inputs, dy, x, dw, width, rows, stride);
+}
+void add_weight_gradient(int outputs, int inputs, const double* dy, const double* x, double* dw,
+                         std::int64_t width, std::int64_t rows, std::int64_t stride) {
+  gradient_all(outputs, inputs, dy, x, dw, width, rows, stride);
+}
+
+DGAP_MULTIVERSION void row_sums(int outputs, const float* dy, float* sums, std::int64_t rows,
+                                std::int64_t stride) {
+  sum_rows(outputs, dy, sums, rows, stride);
+}
+void row_sums(int outputs, const double* dy, double* sums, std::int64_t rows, std::int64_t stride) {
+  sum_rows(outputs, dy, sums, rows, stride);
+}
+
+DGAP_MULTIVERSION void activate(int width, float* x, float* derivative, std::int64_t rows,
+                                std::int64_t stride) {
+  activate_all(width, x, derivative, rows, stride);
+}
+void activate(int width, double* x, double* derivative, std::int64_t rows, std::int64_t stride) {
+  activate_all(width, x, derivative, rows, stride);
+}
+
+DGAP_MULTIVERSION void scale_by(int width, const float* factor, float* x, std::int64_t rows,
+                                std::int64_t stride) {
+  scale_all(width, factor, x, rows, stride);
+}
+void scale_by(int width, const double* factor, double* x, std::int64_t rows, std::int64_t stride) {
+  scale_all(width, factor, x, rows, stride);
+}
+
+DGAP_MULTIVERSION void accumulate(const float* from, float* to, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] += from[i];
+}
+void accumulate(const double* from, double* to, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] += from[i];
+}
+
+}  // namespace dgap::trainer

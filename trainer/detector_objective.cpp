@@ -1,0 +1,56 @@
+#include "trainer/detector_objective.hpp"
+
+#include <algorithm>
+
+#include "runtime/features.hpp"
+#include "trainer/losses.hpp"
+
+namespace dgap::trainer {
+
+using runtime::kDetectorWidth;
+
+template <class Real>
+void feed_features(const Samples& samples, const Standardisation& standardisation,
+                   std::span<const std::int32_t> steps, MlpPass<Real>& pass) {
+  for (int f = 0; f < kDetectorWidth; ++f) {
+    Real* const row = pass.own_inputs() + f * pass.stride();
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      const float x = samples.features[std::int64_t{steps[i]} * kDetectorWidth + f];
+      row[i] = (x - standardisation.mean[f]) * standardisation.scale[f];
+    }
+    std::fill(row + steps.size(), row + pass.width(), Real(0));
+  }
+}
+
+template <class Real>
+DetectorObjective<Real>::DetectorObjective(const Samples& samples,
+                                           const Standardisation& standardisation,
+                                           const MlpShape& network, double positive_weight)
+    : samples_(&samples),
+      standardisation_(&standardisation),
+      positive_weight_(positive_weight),
+      passes_([&network] { return MlpPass<Real>(network, kChunk, 1); }) {}
+
+template <class Real>
+double DetectorObjective<Real>::chunk(std::span<const std::int32_t> steps, const Real* parameters,
+                                      Real* gradient) const {
+  MlpPass<Real>& pass = passes_.local();
+  feed_features(*samples_, *standardisation_, steps, pass);
+  const Real* const logits = pass.forward(parameters, 1);
+  std::uint8_t labels[kChunk];
+  for (std::size_t i = 0; i < steps.size(); ++i) labels[i] = samples_->label[steps[i]];
+  Real upstream[kChunk] = {};
+  const double loss = binary_cross_entropy(logits, labels, positive_weight_,
+                                           static_cast<std::int64_t>(steps.size()), upstream);
+  if (gradient != nullptr) pass.backward(parameters, upstream, gradient);
+  return loss;
+}
+
+template void feed_features(const Samples&, const Standardisation&, std::span<const std::int32_t>,
+                            MlpPass<float>&);
+template void feed_features(const Samples&, const Standardisation&, std::span<const std::int32_t>,
+                            MlpPass<double>&);
+template class DetectorObjective<float>;
+template class DetectorObjective<double>;
+
+}  // namespace dgap::trainer

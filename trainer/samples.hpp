@@ -1,0 +1,51 @@
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "schemas/config/config.hpp"
+#include "schemas/trace/trace.hpp"
+#include "trainer/losses.hpp"
+
+namespace dgap::trainer {
+
+/// What the losses need of every step of one precision, as columns: windows of K candidates in the
+/// quantised order, `stride` apart and padded with their last value.
+struct Samples {
+  std::int64_t steps = 0;
+  int window = 0;                  // K
+  std::int64_t stride = 0;         // K padded to base::kLanes
+  std::vector<std::int32_t> size;  // candidates of the step, K unless fewer are finite
+  std::vector<float> features;  // [steps, kDetectorWidth], as runtime::detector_features gives them
+  std::vector<double> lse;      // of the quantised decode
+  std::vector<float> logits;    // [steps, stride] quantised
+  std::vector<std::uint8_t> label;  // y, arXiv:2607.16248 Eq. 9
+
+  // The objective's target (WindowTarget).
+  std::vector<float> target;  // [steps, stride]
+  std::vector<std::uint8_t> has_tail;
+  std::vector<float> tail_probability;
+  std::vector<double> tail_logit, negative_entropy;
+
+  // The reference's order, for pairs: candidate at each place and its p_fp, padded with
+  // kRankingPad.
+  std::vector<std::int32_t> ranked;       // [steps, stride]
+  std::vector<float> ranked_probability;  // [steps, stride]
+
+  std::span<const float> window_of(std::int64_t step) const {
+    return {logits.data() + step * stride, static_cast<std::size_t>(size[step])};
+  }
+  WindowTarget target_of(std::int64_t step) const;
+  std::int64_t positives() const;
+};
+
+/// Columns of `trace` for windows of `window` candidates. Computed in parallel, step by step.
+/// FailedError naming split, book and step where a number is not finite.
+Samples make_samples(const schemas::TracePart& trace, std::size_t precision,
+                     const schemas::Config& config, double alpha, int window);
+
+/// "book B, context L, start S, decode step t"
+std::string describe_step(const schemas::TracePart& trace, std::int64_t step);
+
+}  // namespace dgap::trainer
