@@ -297,8 +297,13 @@ TEST(Tokenizer, OneLongPieceTakesLinearTime) {
   for (const char* unit : {"a", "in", "th", "inand", " "}) {
     std::string text;
     while (text.size() < 50000) text += unit;
-    EXPECT_LT(encode_seconds(*tokenizer, text + text), 3.0 * encode_seconds(*tokenizer, text))
-        << unit;
+    // The processor's caches and other programs blur a measurement: the best of three counts.
+    double ratio = 1e9;
+    for (int attempt = 0; attempt < 3 && ratio >= 3.0; ++attempt) {
+      const double once = encode_seconds(*tokenizer, text);
+      ratio = std::min(ratio, encode_seconds(*tokenizer, text + text) / once);
+    }
+    EXPECT_LT(ratio, 3.0) << unit;
   }
 }
 
