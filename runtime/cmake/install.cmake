@@ -12,5 +12,7 @@ write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/dgapConfigVersion.c
                                  VERSION ${PROJECT_VERSION} COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/dgapConfigVersion.cmake DESTINATION ${package_dir} COMPONENT runtime)
 
+# Relative to where the file lies, so that an installed tree can be moved.
+file(RELATIVE_PATH DGAP_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(${CMAKE_CURRENT_LIST_DIR}/dgap.pc.in ${CMAKE_CURRENT_BINARY_DIR}/dgap.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/dgap.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT runtime)
