@@ -25,7 +25,8 @@ const schemas::PrecisionEntry& entry_of(const schemas::Bundle& bundle, std::stri
                          base::join(names));
 }
 
-void check(const schemas::Bundle& bundle, const schemas::PrecisionEntry& entry) {
+/// K_b, once the bundle's features are ours and its vocabulary holds a window.
+int checked_window(const schemas::Bundle& bundle, const schemas::PrecisionEntry& entry) {
   if (bundle.features_version != kFeaturesVersion ||
       !std::equal(kDetectorFeatures.begin(), kDetectorFeatures.end(), bundle.feature_names.begin(),
                   bundle.feature_names.end())) {
@@ -38,6 +39,7 @@ void check(const schemas::Bundle& bundle, const schemas::PrecisionEntry& entry) 
                         " candidates does not fit its vocabulary of " +
                         std::to_string(bundle.base_model.vocab_size));
   }
+  return entry.window;
 }
 
 }  // namespace
@@ -47,7 +49,7 @@ Restorer::Restorer(const schemas::Bundle& bundle, std::string_view precision)
 
 Restorer::Restorer(const schemas::Bundle& bundle, const schemas::PrecisionEntry& entry)
     : vocab_size_(bundle.base_model.vocab_size),
-      window_((check(bundle, entry), entry.window)),
+      window_(checked_window(bundle, entry)),
       mode_(entry.mode == "always" ? Mode::always
             : entry.mode == "off"  ? Mode::off
                                    : Mode::threshold),

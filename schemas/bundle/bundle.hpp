@@ -83,18 +83,20 @@ enum class VerifyMode { full, size_only };
 /// Reads a bundle directory, treating every byte as hostile: sizes, hashes, paths (relative,
 /// inside, no links), versions, required features, JSON depth and size, safetensors header, shapes
 /// against the declared networks, finite weights. IoError naming file, key, what was found and
-/// expected.
+/// expected; UnsupportedBundleError (one of them) for what a newer build would read.
 Bundle read_bundle(const std::filesystem::path& directory, VerifyMode verify = VerifyMode::full);
 
 /// Writes a bundle: every file into a temporary directory beside `directory`, manifest last,
 /// synced, then renamed into place (an older bundle there is replaced). `calibration_json` and
 /// `readme` are stored as they are; `provenance_json` is the only file with times and hosts.
+/// FailedError for contents that read_bundle would refuse, before anything is written; UsageError
+/// where `directory` is something else than a bundle.
 void write_bundle(const std::filesystem::path& directory, const Bundle& bundle,
                   std::string_view calibration_json, std::string_view readme,
                   std::string_view provenance_json);
 
 /// safetensors files of F32 tensors, with the format's own rules (no holes, no overlaps, no
-/// duplicate names, header at most 100 MB). Bytes are deterministic: names in order.
+/// duplicate names, header at most 4 MiB). Bytes are deterministic: names in order.
 std::string encode_safetensors(const Tensors& tensors);
 Tensors decode_safetensors(std::string_view bytes, std::string_view file_name);
 

@@ -1,7 +1,8 @@
 /* dgap runtime, C ABI. Repairs next-token logits of a model that is decoded over a low-bit key/value
  * cache (DGAP, arXiv:2607.16248). Everything here is C11. score and restore allocate nothing, lock
  * nothing and throw nothing; a restorer is used by one thread at a time, a bundle by any number, and
- * a restorer outlives its bundle if need be. Same logits, same bits, on every x86-64 level.
+ * a restorer outlives its bundle if need be. Same logits, same bits, at every x86-64 level, in the
+ * default floating-point environment (round to nearest, subnormals kept).
  *
  * Order in a sampler: first, on raw logits, before penalties, temperature and truncation. */
 #ifndef DGAP_RUNTIME_H
@@ -37,7 +38,8 @@ typedef enum dgap_dtype { DGAP_F32 = 0, DGAP_F16 = 1, DGAP_BF16 = 2 } dgap_dtype
 typedef enum dgap_verdict {
   DGAP_KEEP = 0,     /* risk <= tau: the row is as it was */
   DGAP_RESTORE = 1,  /* the window was corrected */
-  DGAP_ESCALATE = 2, /* distorted and not covered: the row is as it was; fall back to something else */
+  DGAP_ESCALATE = 2, /* distorted and not covered: the row is as it was; fall back to something else.
+                        Bundles of format 1.0 never give it */
   DGAP_REJECTED = 3  /* NaN, +inf, no finite logit, or no finite result: the row is as it was */
 } dgap_verdict;
 
