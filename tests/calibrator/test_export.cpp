@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <tbb/global_control.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -158,6 +159,20 @@ TEST_F(ExportTest, IsTheSameAgainAndSkippedWhenUpToDate) {
   for (std::size_t i = 0; i < files.size(); ++i) {
     EXPECT_EQ(base::read_file(in("bundle/" + files[i])), first[i]) << files[i];
   }
+}
+
+TEST_F(ExportTest, ThreadsDoNotMatter) {
+  testing::write_networks(config_, -0.1f);
+  calibrate(config_, messages_);
+  std::vector<std::string> results;
+  for (const std::size_t threads : {1, 2, 5}) {
+    const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, threads);
+    std::filesystem::remove_all(in("stages/threshold.json"));
+    threshold(config_, messages_);
+    results.push_back(base::read_file(in("threshold.json")));
+  }
+  EXPECT_EQ(results[0], results[1]);
+  EXPECT_EQ(results[0], results[2]);
 }
 
 TEST_F(ExportTest, RefusesAnotherModelAndMissingStages) {
