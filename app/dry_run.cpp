@@ -33,6 +33,12 @@ double seconds_of(const Body& body) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+/// Opening a sequence and its first products cost once what later ones do not.
+void warm_up(const engine::Decoder& decoder, std::span<const std::int32_t> tokens) {
+  NullSink sink;
+  decoder.begin(static_cast<std::int64_t>(tokens.size()))->append(tokens, &sink);
+}
+
 /// Seconds per prefix token and per decoded row, at the configuration's mean context.
 struct Rates {
   double per_prefill_token = 0, per_decode_row = 0;
@@ -56,6 +62,7 @@ Rates measure(const schemas::Config& config) {
         random.below(static_cast<std::uint64_t>(decoder->model().vocab_size)));
   }
   const std::span<const std::int32_t> all(tokens);
+  warm_up(*decoder, all.last(static_cast<std::size_t>(std::min<std::int64_t>(rows, 64))));
   const auto sequence = decoder->begin(context + rows);
   NullSink sink;
   Rates rates;
@@ -85,7 +92,7 @@ fs::path existing_part(fs::path path) {
 
 Json need_and_have(double need, double have, const char* what) {
   if (need > have) say_warning(std::string("the collection needs more ") + what + " than there is");
-  return {{"needed_bytes", std::ceil(need)}, {"available_bytes", have}};
+  return {{"needed_bytes", std::llround(need)}, {"available_bytes", std::llround(have)}};
 }
 
 }  // namespace
@@ -112,10 +119,10 @@ Json estimate(const schemas::Config& config) {
           {"prefill_tokens", plan.prefill_tokens},
           {"decode_rows", plan.decode_rows},
           {"collect_time",
-           {{"seconds", std::round(seconds)},
+           {{"seconds", std::llround(seconds)},
             {"text", duration(seconds)},
-            {"prefill_tokens_per_second", std::round(1 / rates.per_prefill_token)},
-            {"decode_rows_per_second", std::round(1 / rates.per_decode_row)}}},
+            {"prefill_tokens_per_second", std::llround(1 / rates.per_prefill_token)},
+            {"decode_rows_per_second", std::llround(1 / rates.per_decode_row)}}},
           {"memory",
            need_and_have(plan.peak_memory_bytes, static_cast<double>(have.available), "memory")},
           {"disk", need_and_have(plan.trace_bytes,

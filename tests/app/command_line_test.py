@@ -44,7 +44,7 @@ with tempfile.TemporaryDirectory() as name:
     expect("what to run first", "run `dgap collect` first" in done.stderr, done.stderr)
     expect("the resolved configuration", (folder / "runs/run/config.resolved.yaml").exists())
     code(["verify", "none"], 74, folder)
-    (folder / "bad.gguf").write_bytes(b"GGUF" + b"\xff" * 60)
+    (folder / "bad.gguf").write_bytes(b"GGUF\x03\0\0\0" + b"\xff" * 60)
     code(["inspect", "bad.gguf"], 74, folder)
     (folder / "bad.h5").write_bytes(b"\x89HDF\r\n\x1a\n" + b"\xff" * 60)
     code(["verify", "bad.h5"], 74, folder)

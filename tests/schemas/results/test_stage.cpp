@@ -98,6 +98,18 @@ TEST_F(StageTest, MissingInputsNameTheVerbThatMakesThem) {
                 ": is missing, and evaluate reads it; run `dgap calibrate` first");
 }
 
+TEST_F(StageTest, RecordsCanBeVerified) {
+  EXPECT_NO_THROW(verify_stage_records(config_.run_directory()));
+  calibrate().finish({in("windows.json")});
+  EXPECT_NO_THROW(verify_stage_records(config_.run_directory()));
+  base::write_file_atomically(in("windows.json"), "W");
+  EXPECT_EQ(refusal([&] { verify_stage_records(config_.run_directory()); }),
+            in("windows.json").string() +
+                ": is missing or not as the stage left it; run `dgap calibrate` again");
+  base::write_file_atomically(in("stages/calibrate.json"), "{}");
+  EXPECT_THROW(verify_stage_records(config_.run_directory()), base::IoError);
+}
+
 TEST_F(StageTest, MissingOutputsAreErrors) {
   EXPECT_THROW(calibrate().finish({in("none.json")}), base::IoError);
 }
