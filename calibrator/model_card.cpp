@@ -35,6 +35,10 @@ std::string fixed(double value, int digits) {
   return text;
 }
 
+std::string counted(std::int64_t count, const std::string& noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
 std::string before_after(double before, double after, int digits) {
   return fixed(before, digits) + " → " + fixed(after, digits);
 }
@@ -65,9 +69,9 @@ std::string figures(const std::vector<CardEntry>& entries, const ValidationBasis
     contexts += (contexts.empty() ? "" : ", ") + std::to_string(context);
   }
   std::string text =
-      "## Validation figures\n\nMeans over " + std::to_string(basis.steps) +
-      " teacher-forced steps (" + std::to_string(basis.units) + " sites in " +
-      std::to_string(basis.books) + " books, prefixes of " + contexts +
+      "## Validation figures\n\nMeans over " + counted(basis.steps, "teacher-forced step") + " (" +
+      counted(basis.units, "site") + " in " + counted(basis.books, "book") + ", prefixes of " +
+      contexts +
       " tokens). `a → b`: as decoded over the quantised cache → as this bundle serves it. KL is "
       "KL(reference || ·) in nats over the full vocabulary; drift is the mean local distance "
       "d_loc.\n\n"
