@@ -1,16 +1,20 @@
 #include "schemas/trace/hdf5_output.hpp"
 
+#include <tbb/parallel_for.h>
+
 #include <algorithm>
+#include <span>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "schemas/trace/chunk_encoder.hpp"
 
 namespace dgap::schemas::hdf5 {
 namespace {
 
 constexpr std::int64_t kChunkBytes = std::int64_t{1} << 20;
 // Level 4 and up cost several times the time for a few percent (trace-format.md, "Storage").
-constexpr unsigned kDeflateLevel = 1;
+constexpr int kDeflateLevel = 1;
 
 Handle untimed(hid_t property_class, const std::string& where) {
   Handle properties(H5Pcreate(property_class), H5Pclose, where, "cannot be prepared");
@@ -57,6 +61,22 @@ Handle storage(int rank, const hsize_t* chunk, const std::string& where) {
   return properties;
 }
 
+/// Encodes all chunks in parallel and writes them in order.
+void write_chunks(const Handle& set, std::span<const unsigned char> bytes, std::size_t chunk_bytes,
+                  std::size_t value_bytes, std::int64_t chunk_rows, const std::string& where) {
+  std::vector<std::vector<unsigned char>> chunks((bytes.size() + chunk_bytes - 1) / chunk_bytes);
+  tbb::parallel_for(std::size_t{0}, chunks.size(), [&](std::size_t i) {
+    const auto part =
+        bytes.subspan(i * chunk_bytes, std::min(chunk_bytes, bytes.size() - i * chunk_bytes));
+    chunks[i] = encode_chunk(part, chunk_bytes, value_bytes, kDeflateLevel);
+  });
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    const hsize_t offset[2] = {static_cast<hsize_t>(i) * static_cast<hsize_t>(chunk_rows), 0};
+    check(H5Dwrite_chunk(set.get(), H5P_DEFAULT, 0, offset, chunks[i].size(), chunks[i].data()),
+          where, "cannot be written");
+  }
+}
+
 }  // namespace
 
 Handle create_group(const Handle& parent, const char* name, const std::string& where) {
@@ -100,25 +120,24 @@ void write_text(const Handle& parent, const char* name, const std::string& text,
 }
 
 void write_raw(const Handle& parent, const trace::Dataset& dataset, const void* data,
-               hid_t memory_type, hid_t file_type, std::size_t value_bytes,
-               const std::string& where) {
+               hid_t file_type, std::size_t value_bytes, const std::string& where) {
   const std::string here = where + "/" + dataset.name;
   const std::int64_t width = std::max<std::int64_t>(1, dataset.width);
   const int rank = dataset.width > 0 ? 2 : 1;
+  const std::int64_t row_bytes = width * static_cast<std::int64_t>(value_bytes);
+  const std::int64_t chunk_rows = rows_per_chunk(dataset.rows, row_bytes);
   const hsize_t extent[2] = {static_cast<hsize_t>(dataset.rows), static_cast<hsize_t>(width)};
-  const auto row_bytes = width * static_cast<std::int64_t>(value_bytes);
-  const hsize_t chunk[2] = {static_cast<hsize_t>(rows_per_chunk(dataset.rows, row_bytes)),
-                            static_cast<hsize_t>(width)};
+  const hsize_t chunk[2] = {static_cast<hsize_t>(chunk_rows), static_cast<hsize_t>(width)};
   const Handle space(H5Screate_simple(rank, extent, nullptr), H5Sclose, here,
                      "space cannot be made");
   const Handle properties = storage(rank, chunk, here);
   const Handle set(H5Dcreate2(parent.get(), dataset.name, file_type, space.get(), H5P_DEFAULT,
                               properties.get(), H5P_DEFAULT),
                    H5Dclose, here, "dataset cannot be made");
-  if (dataset.rows > 0) {
-    check(H5Dwrite(set.get(), memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data), here,
-          "cannot be written");
-  }
+  const std::span bytes(static_cast<const unsigned char*>(data),
+                        static_cast<std::size_t>(dataset.rows * row_bytes));
+  write_chunks(set, bytes, static_cast<std::size_t>(chunk_rows * row_bytes), value_bytes,
+               chunk_rows, here);
   write_text_attribute(set, "units", dataset.units, here);
   write_text_attribute(set, "long_name", dataset.long_name, here);
 }
@@ -135,7 +154,7 @@ void write_column(const Handle& parent, const trace::Dataset& dataset,
   for (std::size_t i = 0; i < column.size(); ++i)
     column[i].copy(padded.data() + i * longest, longest);
   const Handle type = text_type(longest, here);
-  write_raw(parent, dataset, padded.data(), type.get(), type.get(), longest, where);
+  write_raw(parent, dataset, padded.data(), type.get(), longest, where);
 }
 
 }  // namespace dgap::schemas::hdf5

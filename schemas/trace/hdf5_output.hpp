@@ -1,4 +1,5 @@
 #pragma once
+#include <bit>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -26,15 +27,15 @@ void write_text(const Handle& parent, const char* name, const std::string& text,
 
 /// A chunked, shuffled, deflated and checksummed dataset with `units` and `long_name`. Rows are
 /// whole in their chunk, chunks are near 1 MiB and of equal size.
+/// `data` is as the file has it: rows of little-endian values.
 void write_raw(const Handle& parent, const trace::Dataset& dataset, const void* data,
-               hid_t memory_type, hid_t file_type, std::size_t value_bytes,
-               const std::string& where);
+               hid_t file_type, std::size_t value_bytes, const std::string& where);
 
 template <class T>
 void write_column(const Handle& parent, const trace::Dataset& dataset, const std::vector<T>& column,
                   const std::string& where) {
-  write_raw(parent, dataset, column.data(), TypeOf<T>::memory(), TypeOf<T>::file(), sizeof(T),
-            where);
+  static_assert(std::endian::native == std::endian::little);
+  write_raw(parent, dataset, column.data(), TypeOf<T>::file(), sizeof(T), where);
 }
 /// Texts are null-padded UTF-8 of the longest one's length: checksummed and compressed like
 /// numbers.

@@ -69,8 +69,8 @@ bool is_lock_failure(std::string_view text) {
 }  // namespace
 
 Session::Session() : lock_(library_mutex()) {
-  // Files are closed by their owners. What HDF5 leaves open inside after it met a damaged file would
-  // only make it complain at exit.
+  // Files are closed by their owners. What HDF5 leaves open inside after it met a damaged file
+  // would only make it complain at exit.
   [[maybe_unused]] static const herr_t once = H5dont_atexit();
   H5Eget_auto2(H5E_DEFAULT, &printer_, &printer_data_);
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
