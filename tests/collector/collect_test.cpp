@@ -68,7 +68,7 @@ class CollectTest : public ::testing::Test {
   }
 
   TemporaryFolder folder_;
-  schemas::Config config_ = testing::small_config(folder_);
+  schemas::Config config_ = testing::small_config(folder_.path());
   FakeTokenizer tokenizer_{kVocab, 60};
   std::int64_t width_ = kVocab;
   RecordingProgress progress_;
@@ -447,7 +447,7 @@ TEST_F(CollectTest, NaNNamesWhereItIs) {
 TEST_F(CollectTest, WhatIsNotCollected) {
   config_.precisions[1].prefill = schemas::PrefillMode::quantized;
   EXPECT_THAT(refusal(), HasSubstr("K1V1-R32: prefill: quantized is not built in this version"));
-  config_ = testing::small_config(folder_);
+  config_ = testing::small_config(folder_.path());
   config_.corpus.context_lengths = {100'000};
   config_.corpus.decode_steps = 2;
   testing::write_text(folder_ / "corpus/train/20.txt", testing::random_text(100'100, 1));

@@ -69,7 +69,7 @@ class RecordingProgress : public base::Progress {
 };
 
 /// A small collection over write_corpus().
-inline schemas::Config small_config(const TemporaryFolder& folder) {
+inline schemas::Config small_config(const std::filesystem::path& folder) {
   schemas::Config config;
   config.run.name = "small";
   config.run.dir = (folder / "runs").string();

@@ -64,7 +64,7 @@ class ScheduleTest : public ::testing::Test {
     return "no error";
   }
   TemporaryFolder folder_;
-  schemas::Config config_ = testing::small_config(folder_);
+  schemas::Config config_ = testing::small_config(folder_.path());
   FakeTokenizer tokenizer_{31, -1};
   RecordingProgress progress_;
 };
