@@ -17,10 +17,12 @@ TEST(Summary, HeadlineFiguresPerPrecision) {
   window.window = 64;
   schemas::write_windows(config.run_directory() / "windows.json", {{"K1V1", window}});
   base::write_file_atomically(config.run_directory() / "evaluation.json",
-                              R"({"version": 1, "precisions": {"K1V1": {
+                              R"({"version": 1,
+      "precisions": {"K1V1": {
       "bits_per_element": {"key": 1.25, "value": 1.25}, "reference": {"perplexity": 34.5},
       "quantized": {"perplexity": 100.25, "kl": 1.1, "top1_agreement": 0.427},
-      "restored": {"perplexity": 90.5, "kl": 0.95, "top1_agreement": null, "correction_rate": 0.5}}}})");
+      "restored": {"perplexity": 90.5, "kl": 0.95, "top1_agreement": null,
+                   "correction_rate": 0.5}}}})");
 
   const auto answer = summary(config);
   EXPECT_EQ(answer["precisions"]["K1V1"]["window"], 64);
