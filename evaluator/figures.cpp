@@ -35,7 +35,7 @@ void add_decode(std::vector<Figure>& list, const std::string& group, std::functi
 }
 
 std::vector<Figure> all_figures(double tau) {
-  const auto fires = [tau](const Outcome& o) { return o.risk > static_cast<float>(tau); };
+  const auto fires = [tau](const Outcome& o) { return static_cast<double>(o.risk) > tau; };
   std::vector<Figure> list;
   list.push_back({"reference", "perplexity", [](const Outcome& o) { return o.reference_nll; }, nullptr, true});
   add_decode(list, "quantized", [](const Outcome& o) { return o.quantized; });

@@ -37,7 +37,7 @@ Outcome outcome(const schemas::PrecisionEntry& entry, const runtime::Detector& d
   for (std::size_t i = 0; i < logits.size(); ++i) edited[i] = logits[i] + scratch.delta[i];
   result.always = window.after(edited);
   result.corrected = entry.mode == "always" ||
-                     (entry.mode == "threshold" && result.risk > static_cast<float>(entry.tau));
+                     (entry.mode == "threshold" && static_cast<double>(result.risk) > entry.tau);
   result.restored = result.corrected ? result.always : result.quantized;
 
   window.oracle(edited);
