@@ -134,7 +134,8 @@ std::string line_plot(const Axis& x, const Axis& y, const std::vector<Line>& lin
     const double at = pixel_x(x, marker.x);
     const bool left = at > kWidth - 140;
     out += "<circle class=\"m" + std::to_string(marker.colour % 10) + "\" r=\"4.5\" cx=\"" + text(at) + "\" cy=\"" +
-           text(pixel_y(y, marker.y)) + "\"><title>" + escape(marker.text) + "</title></circle>";
+           text(pixel_y(y, marker.y)) + "\"/>";
+    if (marker.text.empty()) continue;
     out += "<text class=\"note\" text-anchor=\"" + std::string(left ? "end" : "start") + "\" x=\"" +
            text(at + (left ? -7 : 7)) + "\" y=\"" + text(pixel_y(y, marker.y) + 13) + "\">" + escape(marker.text) +
            "</text>";

@@ -19,7 +19,7 @@ struct Line {
   bool dashed = false;
 };
 
-/// A point on a line that the eye should find (K_b, the chosen tau).
+/// A point on a line that the eye should find (K_b, the chosen tau), with a note unless empty.
 struct Marker {
   double x = 0, y = 0;
   std::string text;

@@ -125,11 +125,11 @@ std::string coverage_plot(const Inputs& in) {
   double high = 2, rho = 0;
   for (std::size_t i = 0; i < in.names.size(); ++i) {
     const schemas::WindowResult& w = in.windows.at(in.names[i]);
-    Line line{in.names[i], {}, w.curve_coverage, static_cast<int>(i)};
+    Line line{in.names[i] + " (K_b = " + std::to_string(w.window) + ")", {}, w.curve_coverage,
+              static_cast<int>(i)};
     for (const int k : w.curve_k) line.x.push_back(k);
     if (!line.x.empty()) high = std::max(high, line.x.back());
-    markers.push_back({static_cast<double>(w.window), w.coverage_mean, "K_b = " + std::to_string(w.window),
-                       static_cast<int>(i)});
+    markers.push_back({static_cast<double>(w.window), w.coverage_mean, "", static_cast<int>(i)});
     rho = w.rho_k;
     lines.push_back(std::move(line));
   }

@@ -2,9 +2,12 @@
 """SIGKILL at random moments of `dgap run`, then the same command again: traces, windows, thresholds, networks and bundle
 must be those of a run that nobody disturbed, byte for byte.
 
-    kill_resume.py DGAP MODEL BOOKS [TRIALS]
+    kill_resume.py DGAP [TRIALS]
+
+The model is $DGAP_TEST_MODEL, the books $DGAP_TEST_BOOKS; skipped (77) where they are not set.
 """
 import hashlib
+import os
 import pathlib
 import random
 import signal
@@ -54,8 +57,11 @@ def write_config(folder, model, books):
 
 
 def main():
-    dgap, model, books = sys.argv[1:4]
-    trials = int(sys.argv[4]) if len(sys.argv) > 4 else 10
+    dgap = sys.argv[1]
+    model, books = os.environ.get("DGAP_TEST_MODEL"), os.environ.get("DGAP_TEST_BOOKS")
+    if not model or not books:
+        sys.exit(77)
+    trials = int(sys.argv[2]) if len(sys.argv) > 2 else 10
     seed = time.time_ns()
     print(f"seed {seed}", flush=True)
     moments = random.Random(seed)
