@@ -22,7 +22,8 @@ DGAP_INLINE float exp_f32(float x) {
   p = p * r + 5.0000001201e-1f;
   p = p * (r * r) + r + 1.0f;
   // Two factors of 2^(n/2), so that results near the ends of the range are scaled without overflow.
-  const std::int32_t k = static_cast<std::int32_t>(n);
+  const std::int32_t k =
+      std::bit_cast<std::int32_t>(shifted) - std::bit_cast<std::int32_t>(12582912.0f);
   const std::int32_t half = k >> 1;
   const float s1 = std::bit_cast<float>((half + 127) << 23);
   const float s2 = std::bit_cast<float>((k - half + 127) << 23);

@@ -11,9 +11,9 @@ namespace dgap::base {
 /// x = 2^k m with m in [sqrt(1/2), sqrt(2)), log m from the series of atanh((m - 1) / (m + 1)).
 DGAP_INLINE double log_f64(double x) {
   const bool subnormal = x < 0x1p-1022;
-  const std::int64_t bits = std::bit_cast<std::int64_t>(subnormal ? x * 0x1p54 : x);
+  const std::uint64_t bits = std::bit_cast<std::uint64_t>(subnormal ? x * 0x1p54 : x);
   constexpr std::int64_t kSqrtHalf = 0x3fe6a09e667f3bcc;
-  const std::int64_t from_sqrt_half = bits - kSqrtHalf;
+  const auto from_sqrt_half = static_cast<std::int64_t>(bits - std::uint64_t{kSqrtHalf});
   const std::int64_t exponent = (from_sqrt_half >> 52) - (subnormal ? 54 : 0);
   const double m =
       std::bit_cast<double>((from_sqrt_half & std::int64_t{0x000fffffffffffff}) + kSqrtHalf);

@@ -63,8 +63,7 @@ dgap_status check_view(const dgap_restorer* restorer, const dgap_logits* view,
   }
   const auto size = static_cast<std::int64_t>(dgap::runtime::element_size(view->dtype));
   if (size == 0) {
-    return fail(DGAP_INVALID_ARGUMENT, "dtype %d is none of dgap_dtype",
-                static_cast<int>(view->dtype));
+    return fail(DGAP_INVALID_ARGUMENT, "dtype %" PRId32 " is none of dgap_dtype", view->dtype);
   }
   if (view->width < restorer->impl.vocab_size()) {
     return fail(DGAP_INVALID_ARGUMENT,

@@ -53,7 +53,7 @@ void load_strided(const std::byte* row, const dgap_logits& view, std::int64_t co
 
 }  // namespace
 
-std::size_t element_size(dgap_dtype dtype) {
+std::size_t element_size(std::int32_t dtype) {
   switch (dtype) {
     case DGAP_F32:
       return 4;

@@ -7,8 +7,8 @@
 /// Rows of logits in the caller's memory: any of the three types, any strides, no alignment needed.
 namespace dgap::runtime {
 
-/// Bytes of one logit; 0 for an unknown type.
-std::size_t element_size(dgap_dtype dtype);
+/// Bytes of one logit; 0 for what is no dgap_dtype.
+std::size_t element_size(std::int32_t dtype);
 
 /// The first `count` logits of a row as floats: the row itself where it is contiguous f32, else
 /// `buffer` [count], filled.

@@ -333,8 +333,7 @@ TEST_F(RestorerTest, NamesWrongArguments) {
   expect(bad, "width is 1499; the bundle's vocabulary needs 1500");
   bad = good, bad.data = nullptr;
   expect(bad, "NULL");
-  const int unknown = 7;
-  bad = good, std::memcpy(&bad.dtype, &unknown, sizeof bad.dtype);
+  bad = good, bad.dtype = 7;
   expect(bad, "dtype 7");
   bad = good, bad.element_stride = 3;
   expect(bad, "element_stride is 3");

@@ -50,7 +50,7 @@ typedef enum dgap_verdict {
  * half to even, at most its largest finite number. */
 typedef struct dgap_logits {
   void* data;
-  dgap_dtype dtype;
+  int32_t dtype; /* dgap_dtype */
   int64_t rows;
   int64_t width;
   int64_t row_stride;
