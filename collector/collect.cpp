@@ -10,9 +10,11 @@
 #include "base/version.hpp"
 #include "collector/collect_with.hpp"
 #include "collector/part_builder.hpp"
+#include "collector/plan.hpp"
 #include "collector/run_claim.hpp"
 #include "collector/schedule.hpp"
 #include "collector/settings.hpp"
+#include "engine/formats/open_weights.hpp"
 #include "schemas/results/results.hpp"
 #include "schemas/trace/trace.hpp"
 
@@ -47,10 +49,10 @@ schemas::TraceHeader header_of(const schemas::Config& config, const engine::Toke
 class Collection {
  public:
   Collection(const schemas::Config& config, const engine::Tokenizer& tokenizer,
-             const OpenDecoder& open, base::Progress& progress)
+             const Engine& engine, base::Progress& progress)
       : config_(config),
         tokenizer_(tokenizer),
-        open_(open),
+        engine_(engine),
         progress_(progress),
         traces_(config.run_directory() / "traces") {}
 
@@ -69,6 +71,7 @@ class Collection {
     }
     announce(missing);
     if (!missing.empty()) decode(missing);
+    progress_.end();
     schemas::write_trace_index(traces_, names);
     return names;
   }
@@ -146,7 +149,7 @@ class Collection {
   }
 
   void decode(const std::vector<std::size_t>& missing) {
-    const std::unique_ptr<engine::Decoder> decoder = open_();
+    const std::unique_ptr<engine::Decoder> decoder = engine_.open_decoder();
     check_context(config_, decoder->model().context_length);
     const schemas::TraceHeader header = header_of(config_, tokenizer_, *decoder);
     if (kept_ && *kept_ != header) {
@@ -159,7 +162,6 @@ class Collection {
       schemas::write_trace_part(traces_ / part_name(i),
                                 decode_part(schedule_.parts[i], *decoder, header, rows));
     }
-    progress_.end();
   }
 
   schemas::TracePart decode_part(const Part& part, const engine::Decoder& decoder,
@@ -194,7 +196,7 @@ class Collection {
 
   const schemas::Config& config_;
   const engine::Tokenizer& tokenizer_;
-  const OpenDecoder& open_;
+  const Engine& engine_;
   base::Progress& progress_;
   fs::path traces_;
   Schedule schedule_;
@@ -205,8 +207,7 @@ class Collection {
 
 }  // namespace
 
-void collect_with(const schemas::Config& config, const engine::Tokenizer& tokenizer,
-                  const OpenDecoder& open, base::Progress& progress) {
+void collect_with(const schemas::Config& config, const Engine& engine, base::Progress& progress) {
   check_supported(config);
   std::optional<tbb::global_control> threads;
   if (config.run.threads > 0) {
@@ -215,22 +216,30 @@ void collect_with(const schemas::Config& config, const engine::Tokenizer& tokeni
   }
   const schemas::Stage stage(config, "collect", {});
   if (stage.done()) return progress.info("collect: done already");
+  const auto tokenizer = engine.open_tokenizer();
   const fs::path traces = config.run_directory() / "traces";
   std::vector<fs::path> outputs;
-  for (const std::string& name : Collection(config, tokenizer, open, progress).run())
+  for (const std::string& name : Collection(config, *tokenizer, engine, progress).run()) {
     outputs.push_back(traces / name);
+  }
   outputs.push_back(traces / "index.json");
   stage.finish(outputs);
 }
 
 void collect(const schemas::Config& config, base::Progress& progress) {
-  check_supported(config);
-  const auto tokenizer = engine::open_tokenizer(config.model.path, config.model.format);
-  const OpenDecoder open = [&] {
-    return engine::open_decoder(config.model.path, config.model.format, config.model.device,
-                                {.compute = config.model.compute});
-  };
-  collect_with(config, *tokenizer, open, progress);
+  const schemas::ModelConfig& model = config.model;
+  const Engine engine{[&] {
+                        auto tokenizer = engine::open_tokenizer(model.path, model.format);
+                        const auto weights = engine::open_weights(model.path, model.format);
+                        check_memory(config, peak_memory_bytes(config, tokenizer->vocab_size(),
+                                                               weights->parameters()));
+                        return tokenizer;
+                      },
+                      [&] {
+                        return engine::open_decoder(model.path, model.format, model.device,
+                                                    {.compute = model.compute});
+                      }};
+  collect_with(config, engine, progress);
 }
 
 }  // namespace dgap::collector

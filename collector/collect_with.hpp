@@ -9,11 +9,13 @@
 
 namespace dgap::collector {
 
-using OpenDecoder = std::function<std::unique_ptr<engine::Decoder>()>;
+/// How to open what is decoded with. Called only when there is something to do.
+struct Engine {
+  std::function<std::unique_ptr<engine::Tokenizer>()> open_tokenizer;
+  std::function<std::unique_ptr<engine::Decoder>()> open_decoder;
+};
 
-/// collect() with any tokenizer and decoder. `open` is called only when something has to be
-/// decoded.
-void collect_with(const schemas::Config& config, const engine::Tokenizer& tokenizer,
-                  const OpenDecoder& open, base::Progress& progress);
+/// collect() with any engine.
+void collect_with(const schemas::Config& config, const Engine& engine, base::Progress& progress);
 
 }  // namespace dgap::collector

@@ -17,7 +17,7 @@ namespace {
 // Flat distributions of small models hold some hundred candidates a step; measured on SmolLM2-135M
 // and books, as are the bytes that deflate leaves of 100.
 constexpr double kCandidates = 400.0;
-constexpr double kCompressed = 0.62;
+constexpr double kCompressed = 0.65;
 
 double bytes_per_step(const schemas::Config& config, const BlockShape& shape) {
   const double top = shape.top, logits = shape.full ? 4.0 * static_cast<double>(shape.vocab) : 0.0;
@@ -49,38 +49,49 @@ double cache_bytes(const schemas::Config& config, const engine::HyperParameters&
   return static_cast<double>(tokens) * p.layers * p.kv_heads * p.head_dim * (exact + bits / 8.0);
 }
 
+BlockShape shape_of(const schemas::Config& config, std::int64_t tokenizer_vocabulary,
+                    const engine::HyperParameters& model) {
+  const std::int64_t vocab = real_vocabulary(tokenizer_vocabulary, model.vocab_size);
+  return block_shape(config, vocab, model.vocab_size, model.hidden_size);
+}
+
 }  // namespace
+
+double peak_memory_bytes(const schemas::Config& config, std::int64_t tokenizer_vocabulary,
+                         const engine::HyperParameters& model) {
+  const BlockShape shape = shape_of(config, tokenizer_vocabulary, model);
+  const std::vector<int>& contexts = config.corpus.context_lengths;
+  const std::int64_t steps = config.corpus.decode_steps;
+  const std::int64_t longest = *std::max_element(contexts.begin(), contexts.end()) + steps;
+  const int threads =
+      config.run.threads > 0 ? config.run.threads : tbb::this_task_arena::max_concurrency();
+  const auto units = std::max<std::int64_t>(config.trace.units_per_part,
+                                            static_cast<std::int64_t>(contexts.size()));
+  // A part lies there whole, and twice more, compressed, while it is written.
+  const double part = (1.0 + 2.0 * kCompressed) * bytes_per_step(config, shape) *
+                      static_cast<double>(units * steps);
+  return weight_bytes(config, model) + cache_bytes(config, model, longest) +
+         PairedBlock::bytes(shape, threads) + part;
+}
 
 Plan plan_with(const schemas::Config& config, const engine::Tokenizer& tokenizer,
                const engine::HyperParameters& model, base::Progress& progress) {
   check_supported(config);
   check_context(config, model.context_length);
   const Schedule schedule = make_schedule(config, tokenizer, progress);
-  const std::int64_t steps = config.corpus.decode_steps;
   Plan plan;
   plan.books = static_cast<std::int64_t>(schedule.books.size()) - schedule.skipped_books;
   plan.skipped_books = schedule.skipped_books;
   plan.units = schedule.units;
   plan.parts = static_cast<std::int64_t>(schedule.parts.size());
-  plan.steps = schedule.units * steps;
+  plan.steps = schedule.units * config.corpus.decode_steps;
   plan.decode_rows = plan.steps * static_cast<std::int64_t>(config.precisions.size());
-  std::int64_t longest = 0, largest_part = 0;
   for (const Pass& pass : schedule.passes) {
-    plan.prefill_tokens += pass.contexts.back() + steps - 1;
-    longest = std::max(longest, pass.contexts.back() + steps);
+    plan.prefill_tokens += pass.contexts.back() + config.corpus.decode_steps - 1;
   }
-  for (const Part& part : schedule.parts) largest_part = std::max(largest_part, part.units * steps);
-
-  const std::int64_t vocab = real_vocabulary(tokenizer.vocab_size(), model.vocab_size);
-  const BlockShape shape = block_shape(config, vocab, model.vocab_size, model.hidden_size);
-  const double per_step = bytes_per_step(config, shape);
-  const int threads =
-      config.run.threads > 0 ? config.run.threads : tbb::this_task_arena::max_concurrency();
+  const double per_step = bytes_per_step(config, shape_of(config, tokenizer.vocab_size(), model));
   plan.trace_bytes = kCompressed * per_step * static_cast<double>(plan.steps);
-  // A part lies there whole, and once more, compressed, while it is written.
-  plan.peak_memory_bytes = weight_bytes(config, model) + cache_bytes(config, model, longest) +
-                           PairedBlock::bytes(shape, threads) +
-                           (1.0 + kCompressed) * per_step * static_cast<double>(largest_part);
+  plan.peak_memory_bytes = peak_memory_bytes(config, tokenizer.vocab_size(), model);
   return plan;
 }
 

@@ -14,6 +14,9 @@ void check_supported(const schemas::Config& config);
 /// UsageError when prefix and targets do not fit into the model's context.
 void check_context(const schemas::Config& config, std::int64_t context_length);
 
+/// UsageError when a collection would take more than model.memory_budget.
+void check_memory(const schemas::Config& config, double needed_bytes);
+
 /// Width of the distributions: the tokenizer's vocabulary; rows of the output matrix beyond it are
 /// padding. UsageError when the model has fewer.
 std::int64_t real_vocabulary(std::int64_t tokenizer_vocabulary, std::int64_t model_vocabulary);

@@ -47,8 +47,8 @@ void write_scalar_attribute(const Handle& object, const char* name, hid_t memory
 }
 
 std::int64_t rows_per_chunk(std::int64_t rows, std::int64_t row_bytes) {
-  const std::int64_t chunks =
-      std::max<std::int64_t>(1, (rows * row_bytes + kChunkBytes - 1) / kChunkBytes);
+  const std::int64_t most = std::max<std::int64_t>(1, kChunkBytes / row_bytes);
+  const std::int64_t chunks = std::max<std::int64_t>(1, (rows + most - 1) / most);
   return std::max<std::int64_t>(1, (rows + chunks - 1) / chunks);
 }
 

@@ -39,13 +39,14 @@ class CollectTest : public ::testing::Test {
   void collect(const std::function<void(FakeDecoder&)>& prepare = {}) {
     progress_ = {};
     decoder_ = nullptr;
-    const OpenDecoder open = [&] {
+    const auto open_decoder = [&] {
       auto decoder = std::make_unique<FakeDecoder>(width_, kHidden);
       if (prepare) prepare(*decoder);
       decoder_ = decoder.get();
       return decoder;
     };
-    collect_with(config_, tokenizer_, open, progress_);
+    const auto open_tokenizer = [] { return std::make_unique<FakeTokenizer>(kVocab, 60); };
+    collect_with(config_, {open_tokenizer, open_decoder}, progress_);
   }
   std::string refusal(const std::function<void(FakeDecoder&)>& prepare = {}) {
     try {
@@ -69,7 +70,6 @@ class CollectTest : public ::testing::Test {
 
   TemporaryFolder folder_;
   schemas::Config config_ = testing::small_config(folder_.path());
-  FakeTokenizer tokenizer_{kVocab, 60};
   std::int64_t width_ = kVocab;
   RecordingProgress progress_;
   FakeDecoder* decoder_ = nullptr;  // null unless it was opened; gone afterwards

@@ -4,6 +4,7 @@
 
 #include <numeric>
 
+#include "base/error.hpp"
 #include "base/files.hpp"
 #include "collector/collect.hpp"
 #include "corpus_folder.hpp"
@@ -118,6 +119,14 @@ TEST_F(EndToEnd, SameBytesForAnyThreadCount) {
     if (first.empty()) first = bytes;
     EXPECT_EQ(bytes, first) << threads;
   }
+}
+
+TEST_F(EndToEnd, KeepsToTheMemoryBudget) {
+  config_.model.memory_budget = static_cast<std::int64_t>(plan(config_).peak_memory_bytes) + 1;
+  EXPECT_GT(collected("enough").steps(), 0);
+  config_.model.memory_budget -= 2;
+  EXPECT_THROW(collected("short"), base::UsageError);
+  EXPECT_FALSE(fs::exists(config_.run_directory() / "traces"));
 }
 
 TEST_F(EndToEnd, PlanKnowsWhatIsCollected) {

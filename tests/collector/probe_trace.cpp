@@ -19,10 +19,11 @@ void collect(const std::filesystem::path& folder) {
   schemas::Config config = testing::small_config(folder);
   config.trace.logits = "full";
   config.trace.hidden = true;
-  const testing::FakeTokenizer tokenizer(61, 60);
   base::Progress silent;
-  collector::collect_with(
-      config, tokenizer, [] { return std::make_unique<testing::FakeDecoder>(64, 5); }, silent);
+  collector::collect_with(config,
+                          {[] { return std::make_unique<testing::FakeTokenizer>(61, 60); },
+                           [] { return std::make_unique<testing::FakeDecoder>(64, 5); }},
+                          silent);
   std::puts((config.run_directory() / "traces").c_str());
 }
 
