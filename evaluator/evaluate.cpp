@@ -66,6 +66,7 @@ void evaluate_precision(const schemas::Config& config, const schemas::TraceSet& 
                                 {"value", info.bits_per_element_value},
                                 {"total_key", info.total_bits_per_element_key},
                                 {"total_value", info.total_bits_per_element_value}};
+  figure["oracle_common"]["window"] = common_window(trace);
   figure["by_step"] = by_step(all, steps_in_unit(trace));
   evaluation["precisions"][name] = std::move(figure);
   evaluation["intervals"]["precisions"][name] = intervals(all, clusters, tau, config.run.seed);

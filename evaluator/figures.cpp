@@ -43,6 +43,7 @@ std::vector<Figure> all_figures(double tau) {
   add_decode(list, "restored_always", [](const Outcome& o) { return o.always; });
   add_decode(list, "oracle_risky", [](const Outcome& o) { return o.risky ? o.oracle : o.quantized; });
   add_decode(list, "oracle_all", [](const Outcome& o) { return o.oracle; });
+  add_decode(list, "oracle_common", [](const Outcome& o) { return o.oracle_common; });
   list.push_back({"restored", "correction_rate", [](const Outcome& o) { return o.corrected ? 1.0 : 0.0; }});
   list.push_back({"restored", "kl_worse_share",
                   [](const Outcome& o) { return o.restored.kl > o.quantized.kl ? 1.0 : 0.0; }});

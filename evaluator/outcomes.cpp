@@ -19,6 +19,12 @@ struct Scratch {
   std::vector<float> phi, delta, edited, network;
 };
 
+Metrics oracle(Scratch& scratch) {
+  const std::span edited(scratch.edited.data(), scratch.window.logits().size());
+  scratch.window.oracle(edited);
+  return scratch.window.after(edited);
+}
+
 Outcome outcome(const schemas::PrecisionEntry& entry, const runtime::Detector& detector,
                 const runtime::Corrector& corrector, Scratch& scratch) {
   const statistics::StepWindow& window = scratch.window;
@@ -40,18 +46,20 @@ Outcome outcome(const schemas::PrecisionEntry& entry, const runtime::Detector& d
                      (entry.mode == "threshold" && static_cast<double>(result.risk) > entry.tau);
   result.restored = result.corrected ? result.always : result.quantized;
 
-  window.oracle(edited);
-  result.oracle = window.after(edited);
+  result.oracle = oracle(scratch);
   return result;
 }
 
 }  // namespace
 
+int common_window(const schemas::TracePart& trace) { return std::clamp(trace.top - 1, 1, 64); }
+
 std::vector<Outcome> outcomes(const schemas::TracePart& trace, std::size_t precision,
                               const schemas::PrecisionEntry& entry, const schemas::Tensors& tensors) {
   const runtime::Detector detector(entry.detector, tensors);
   const runtime::Corrector corrector(entry.corrector, tensors);
-  const auto width = static_cast<std::size_t>(entry.window);
+  const int common = common_window(trace);
+  const auto width = static_cast<std::size_t>(std::max(entry.window, common));
   std::vector<Outcome> results(static_cast<std::size_t>(trace.steps()));
   tbb::parallel_for(tbb::blocked_range<std::int64_t>(0, trace.steps(), kStepsPerTask), [&](const auto& range) {
     base::throw_if_stop_requested();
@@ -62,7 +70,10 @@ std::vector<Outcome> outcomes(const schemas::TracePart& trace, std::size_t preci
     scratch.network.resize(std::max(detector.scratch_floats(), corrector.scratch_floats(entry.window)));
     for (std::int64_t step = range.begin(); step != range.end(); ++step) {
       scratch.window.assign(trace, precision, step, entry.alpha, entry.window);
-      results[static_cast<std::size_t>(step)] = outcome(entry, detector, corrector, scratch);
+      Outcome& result = results[static_cast<std::size_t>(step)];
+      result = outcome(entry, detector, corrector, scratch);
+      scratch.window.assign(trace, precision, step, entry.alpha, common);
+      result.oracle_common = oracle(scratch);
     }
   });
   return results;

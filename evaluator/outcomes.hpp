@@ -11,12 +11,16 @@ namespace dgap::evaluator {
 
 using Metrics = statistics::StepWindow::Metrics;
 
+/// Window of the ceiling that does not depend on K_b: 64, less where the trace keeps fewer candidates.
+int common_window(const schemas::TracePart& trace);
+
 /// One step of one precision.
 struct Outcome {
   Metrics quantized;     // as decoded
   Metrics restored;      // as the bundle serves it: detector, threshold, corrector
   Metrics always;        // every step corrected, whatever the risk
   Metrics oracle;        // the reference's shape and window mass: the ceiling of any window corrector
+  Metrics oracle_common;  // the same over common_window() candidates, to compare precisions by
   double reference_nll = 0;
   double coverage = 0;  // c_t(K_b), arXiv:2607.16248 Eq. 7
   float risk = 0;
