@@ -95,7 +95,7 @@ struct CorrectorConfig {
   std::vector<std::string> inputs = {"logits"};
   std::string objective = "extended";  // paper | extended
   double temperature = 1.0;
-  double lambda_rank = 0.1;
+  double lambda_rank = 1e-3;  // a sum over all pairs: 0.1 outweighs the KL (docs/training.md)
   double lambda_reg = 1e-4;
   bool operator==(const CorrectorConfig&) const = default;
 };
