@@ -1,0 +1,32 @@
+// Trains both networks on synthetic traces and prints the hashes of their weights: the same whatever
+// the instruction set (compared by same_output.cmake).
+#include <cstdio>
+
+#include "base/sha256.hpp"
+#include "tests/trainer/data.hpp"
+#include "trainer/training.hpp"
+
+int main() {
+  using namespace dgap;
+  for (const char* objective : {"paper", "extended"}) {
+    schemas::Config config = testing::make_config();
+    config.corrector.objective = objective;
+    config.training.epochs = 2;
+    testing::TraceOptions options;
+    trainer::PrecisionData data;
+    data.name = "A";
+    data.alpha = 0.9;
+    data.training = trainer::make_samples(testing::make_trace(options), 0, config, 0.9, 37);
+    options.split = "validation";
+    data.validation_trace = testing::make_trace(options);
+    data.validation = trainer::make_samples(data.validation_trace, 0, config, 0.9, 37);
+    data.standardisation = trainer::standardisation(data.training);
+    base::Progress progress;
+    for (const auto& trained : {trainer::train_detector(config, data, progress),
+                                trainer::train_corrector(config, data, progress)}) {
+      std::printf("%s %s loss %a\n", trained.info.tensors.c_str(),
+                  base::sha256_hex(schemas::encode_safetensors(trained.tensors)).c_str(),
+                  trained.figures.validation_loss.back());
+    }
+  }
+}

@@ -1,0 +1,10 @@
+# cmake -DA=program -DB=program -P same_output.cmake: both succeed and print the same.
+foreach(program A B)
+  execute_process(COMMAND ${${program}} OUTPUT_VARIABLE output_${program} RESULT_VARIABLE result)
+  if(NOT result EQUAL 0)
+    message(FATAL_ERROR "${${program}}: ${result}")
+  endif()
+endforeach()
+if(output_A STREQUAL "" OR NOT output_A STREQUAL output_B)
+  message(FATAL_ERROR "outputs differ:\n${output_A}\n${output_B}")
+endif()
