@@ -35,16 +35,19 @@ DGAP_MULTIVERSION void clip(const std::int32_t* low, const std::int32_t* high, s
 
 /// Factors that turn each copy's sums into parts of the joint softmax, and the quantised copy's
 /// share of the mass.
-DGAP_MULTIVERSION void shares(const AttentionState& exact, const AttentionState& quantized,
-                              float* exact_factor, float* quantized_factor, float* quantized_mass) {
+DGAP_MULTIVERSION void shares(int head_dim, const AttentionState& exact,
+                              const AttentionState& quantized, float* exact_factor,
+                              float* quantized_factor, float* quantized_mass) {
+  const float* exact_total = exact.sums + head_dim * kPanel;
+  const float* quantized_total = quantized.sums + head_dim * kPanel;
   for (int lane = 0; lane < kPanel; ++lane) {
     const float e = exact.maximum[lane], q = quantized.maximum[lane];
     const float top = e > q ? e : q;
     const float we = base::exp_f32((e - top) * kLog2), wq = base::exp_f32((q - top) * kLog2);
-    const float total = we * exact.mass[lane] + wq * quantized.mass[lane];
+    const float total = we * exact_total[lane] + wq * quantized_total[lane];
     exact_factor[lane] = we / total;
     quantized_factor[lane] = wq / total;
-    quantized_mass[lane] = wq * quantized.mass[lane] / total;
+    quantized_mass[lane] = wq * quantized_total[lane] / total;
   }
 }
 
@@ -82,7 +85,7 @@ Attention::Attention(int heads, const CacheShape& shape, const AttentionKernel& 
   query_bytes_ = lines(kernel.query_bytes(head_dim_));
   key_bytes_ = lines(kernel.key_bytes(head_dim_));
   tile_bytes_ = key_bytes_ + lines(kernel.value_bytes(head_dim_));
-  state_floats_ = kPanel * (2 + kernel.padded_head_dim(head_dim_));
+  state_floats_ = kPanel * (1 + kernel.sum_rows(head_dim_));
 }
 
 Attention::Plan::Plan(const Attention& attention, const KvCache& cache, std::int64_t first,
@@ -155,7 +158,7 @@ AttentionState Attention::state(const Call& call, int head, std::int64_t block, 
   const std::int64_t at =
       (head * call.plan.blocks_ + block) * 2 + (copy == Copy::quantized ? 1 : 0);
   float* p = call.workspace.states_.data() + at * state_floats_;
-  return {p, p + kPanel, p + 2 * kPanel};
+  return {p, p + kPanel};
 }
 
 char* Attention::staged(const Call& call, int head, std::int64_t tile) const {
@@ -178,11 +181,9 @@ void Attention::run(const Plan& plan, const KvCache& cache, const RopeTable& rop
              [&](std::int64_t i) { stage(call, static_cast<int>(i / some), first + i % some); });
     parallel(kv_heads_ * groups, [&](std::int64_t i) {
       const KernelScope scope(kernel_);
-      const std::int64_t begin = i % groups * kBlocksPerTask,
-                         end = std::min(begin + kBlocksPerTask, blocks);
-      for (std::int64_t tile = first; tile < first + some; ++tile)
-        for (std::int64_t block = begin; block < end; ++block)
-          attend(call, static_cast<int>(i / groups), block, tile);
+      const std::int64_t begin = i % groups * kBlocksPerTask;
+      attend(call, static_cast<int>(i / groups), first, first + some, begin,
+             std::min(begin + kBlocksPerTask, blocks));
     });
   }
   parallel(kv_heads_ * blocks,
@@ -239,15 +240,30 @@ void Attention::stage(const Call& call, int head, std::int64_t index) const {
   kernel_.pack_values(head_dim_, first, last, rows, values);
 }
 
-void Attention::attend(const Call& call, int head, std::int64_t block, std::int64_t index) const {
-  const Plan::Tile& tile = call.plan.tiles_[static_cast<std::size_t>(index)];
-  alignas(64) std::int32_t begin[kPanel], end[kPanel];
-  const auto lanes = static_cast<std::size_t>(block * kPanel);
-  clip(&call.plan.low_[tile.segment][lanes], &call.plan.high_[tile.segment][lanes],
-       static_cast<std::int32_t>(tile.base), begin, end);
-  const char* keys = staged(call, head, index);
-  kernel_.attend(head_dim_, keys, keys + key_bytes_, query_block(call, head, block, tile.copy()),
-                 begin, end, state(call, head, block, tile.copy()));
+/// Tiles [first, last) against blocks [begin, end).
+void Attention::attend(const Call& call, int head, std::int64_t first, std::int64_t last,
+                       std::int64_t begin, std::int64_t end) const {
+  constexpr std::int64_t kJobs = kStagedTiles * kBlocksPerTask;
+  AttentionJob jobs[kJobs];
+  alignas(64) std::int32_t bounds[kJobs][2][kPanel];
+  int count = 0;
+  for (std::int64_t index = first; index < last; ++index) {
+    const Plan::Tile& tile = call.plan.tiles_[static_cast<std::size_t>(index)];
+    const char* keys = staged(call, head, index);
+    for (std::int64_t block = begin; block < end; ++block) {
+      auto& [from, to] = bounds[count];
+      const auto lanes = static_cast<std::size_t>(block * kPanel);
+      clip(&call.plan.low_[tile.segment][lanes], &call.plan.high_[tile.segment][lanes],
+           static_cast<std::int32_t>(tile.base), from, to);
+      jobs[count++] = {keys,
+                       keys + key_bytes_,
+                       query_block(call, head, block, tile.copy()),
+                       from,
+                       to,
+                       state(call, head, block, tile.copy())};
+    }
+  }
+  kernel_.attend(head_dim_, jobs, count);
 }
 
 /// Joins the two copies and writes the block's rows.
@@ -255,7 +271,7 @@ void Attention::finish(const Call& call, int head, std::int64_t block) const {
   const AttentionState exact = state(call, head, block, Copy::exact);
   const AttentionState quantized = state(call, head, block, Copy::quantized);
   alignas(64) float exact_weight[kPanel], quantized_weight[kPanel], mass[kPanel];
-  shares(exact, quantized, exact_weight, quantized_weight, mass);
+  shares(head_dim_, exact, quantized, exact_weight, quantized_weight, mass);
   float* rows = scratch(kPanel * head_dim_);
   if (call.plan.quantized_) {
     transpose(head_dim_, quantized.sums, quantized_weight, rows);

@@ -65,7 +65,8 @@ class Attention {
   struct Call;
   void prepare(const Call& call, int head, std::int64_t block) const;
   void stage(const Call& call, int head, std::int64_t tile) const;
-  void attend(const Call& call, int head, std::int64_t block, std::int64_t tile) const;
+  void attend(const Call& call, int head, std::int64_t first, std::int64_t last, std::int64_t begin,
+              std::int64_t end) const;
   void finish(const Call& call, int head, std::int64_t block) const;
 
   char* query_block(const Call& call, int head, std::int64_t block, Copy copy) const;

@@ -1,5 +1,9 @@
 #include "engine/backend/cpu/kernels.hpp"
 
+#include <algorithm>
+
+#include "base/multiversion.hpp"
+
 #if defined(__x86_64__) && defined(__linux__)
 #include <cpuid.h>
 #include <sys/syscall.h>
@@ -57,12 +61,27 @@ Isa detect() { return Isa::baseline; }
 
 }  // namespace
 
+DGAP_MULTIVERSION SlotRange visible_slots(const std::int32_t* begin, const std::int32_t* end) {
+  SlotRange range;
+  for (int lane = 0; lane < kPanel; ++lane) {
+    const bool some = begin[lane] < end[lane];
+    range.first = std::min(range.first, some ? begin[lane] : kAttentionTile);
+    range.last = std::max(range.last, some ? end[lane] : 0);
+    range.all_first = std::max(range.all_first, begin[lane]);
+    range.all_last = std::min(range.all_last, end[lane]);
+  }
+  range.first = range.first / 32 * 32;
+  range.last = round_up(range.last, 32);
+  return range;
+}
+
 Isa detected_isa() {
   static const Isa isa = detect();
   return isa;
 }
 
 const ProductKernel& product_kernel([[maybe_unused]] Isa isa, Compute compute) {
+  isa = std::min(isa, detected_isa());
   const bool f32 = compute == Compute::f32;
 #ifdef DGAP_X86_KERNELS
   if (!f32 && isa >= Isa::amx_bf16) return kAmxProduct;
@@ -75,6 +94,7 @@ const ProductKernel& product_kernel([[maybe_unused]] Isa isa, Compute compute) {
 
 const AttentionKernel& attention_kernel([[maybe_unused]] Isa isa,
                                         [[maybe_unused]] Compute compute) {
+  isa = std::min(isa, detected_isa());
 #ifdef DGAP_X86_KERNELS
   if (compute == Compute::bf16 && isa >= Isa::amx_bf16) return kAmxAttention;
   if (isa >= Isa::avx512) return kAvx512Attention;

@@ -45,27 +45,35 @@ struct ProductKernel {
 /// running maximum: lane l has weights 2^(score - maximum[l]).
 struct AttentionState {
   float* maximum;  // [32]
-  float* mass;     // [32], sum of weights
-  float* sums;     // [padded head_dim, 32], sum of weights * values
+  float* sums;     // [sum_rows, 32]: row i < head_dim sums weights * values of channel i, row
+                   // head_dim sums the weights; rows after that are padding
 };
 
-/// Blocks of 32 queries against tiles of 256 keys. Slot j of a tile holds one key; lane l sees
+/// A block of 32 queries against a tile of 256 keys. Slot j of a tile holds one key; lane l sees
 /// slots [begin[l], end[l]). Every slot between those bounds, rounded outwards to 32, must hold
 /// numbers.
+struct AttentionJob {
+  const void* keys;
+  const void* values;
+  const void* queries;
+  const std::int32_t* begin;  // [32]
+  const std::int32_t* end;    // [32]
+  AttentionState state;
+};
+
 struct AttentionKernel {
   const char* name;
   bool natural;  // keys and values of a tile are plain f32 [256, head_dim] and need no packing
   std::size_t (*key_bytes)(int head_dim);    // of one tile
   std::size_t (*value_bytes)(int head_dim);  // of one tile
   std::size_t (*query_bytes)(int head_dim);  // of one block
-  int (*padded_head_dim)(int head_dim);
+  int (*sum_rows)(int head_dim);
   /// Rows [first, last) of f32 [256, head_dim], both multiples of 32, into the tile.
   void (*pack_keys)(int head_dim, int first, int last, const float* rows, void* tile);
   void (*pack_values)(int head_dim, int first, int last, const float* rows, void* tile);
   /// Queries [32, head_dim], times log2(e) / sqrt(head_dim).
   void (*pack_queries)(int head_dim, const float* rows, void* block);
-  void (*attend)(int head_dim, const void* keys, const void* values, const void* queries,
-                 const std::int32_t* begin, const std::int32_t* end, const AttentionState& state);
+  void (*attend)(int head_dim, const AttentionJob* jobs, int count);  // in that order
   void (*begin)();
   void (*end)();
 };
@@ -76,9 +84,17 @@ enum class Isa { baseline, avx2, avx512, avx512_bf16, amx_bf16 };
 /// What this processor and operating system can run; detected once.
 Isa detected_isa();
 
-/// The kernels for `isa` or the best below it.
+/// The kernels for `isa`, or the best below it that there are and that this processor can run.
 const ProductKernel& product_kernel(Isa isa, Compute compute);
 const AttentionKernel& attention_kernel(Isa isa, Compute compute);
+
+/// Slots of a tile that any lane of a block sees, rounded outwards to multiples of 32 (empty when
+/// none does), and those that every lane sees.
+struct SlotRange {
+  int first = kAttentionTile, last = 0;
+  int all_first = 0, all_last = kAttentionTile;
+};
+SlotRange visible_slots(const std::int32_t* begin, const std::int32_t* end);
 
 /// Tile registers for the lifetime of the object.
 template <class Kernel>

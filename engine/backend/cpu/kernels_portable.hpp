@@ -165,7 +165,7 @@ std::size_t tile_bytes_f32(int head_dim) {
 std::size_t query_bytes_f32(int head_dim) {
   return sizeof(float) * kPanel * static_cast<std::size_t>(head_dim);
 }
-int padded_head_dim_f32(int head_dim) { return head_dim; }
+int sum_rows_f32(int head_dim) { return head_dim + 1; }
 
 void pack_queries_f32(int head_dim, const float* rows, void* block) {
   auto* out = static_cast<float*>(block);
@@ -175,29 +175,9 @@ void pack_queries_f32(int head_dim, const float* rows, void* block) {
       out[i * kPanel + lane] = rows[lane * head_dim + i] * scale;
 }
 
-/// Slots that any lane of the block sees, rounded outwards to steps of 32; empty when none does.
-struct Range {
-  int first = kAttentionTile, last = 0;          // any lane
-  int all_first = 0, all_last = kAttentionTile;  // every lane
-};
-inline Range visible_slots(const std::int32_t* begin, const std::int32_t* end) {
-  Range range;
-  for (int lane = 0; lane < kPanel; ++lane) {
-    if (begin[lane] < end[lane]) {
-      range.first = begin[lane] < range.first ? begin[lane] : range.first;
-      range.last = end[lane] > range.last ? end[lane] : range.last;
-    }
-    range.all_first = begin[lane] > range.all_first ? begin[lane] : range.all_first;
-    range.all_last = end[lane] < range.all_last ? end[lane] : range.all_last;
-  }
-  range.first = range.first / 32 * 32;
-  range.last = (range.last + 31) / 32 * 32;
-  return range;
-}
-
 /// Scores [256, 32] of slots [first, last) to weights, in place; the state's maximum and mass
 /// follow and its sums are rescaled. One stripe of lanes at a time.
-inline void softmax_stripe(int head_dim, const Range& range, const std::int32_t* begin,
+inline void softmax_stripe(int head_dim, const SlotRange& range, const std::int32_t* begin,
                            const std::int32_t* end, float* scores, const AttentionState& state) {
   constexpr int kChains = 4;  // independent maxima and sums; slot j goes to chain j % 4
   const Ints low = load(begin), high = load(end);
@@ -228,32 +208,35 @@ inline void softmax_stripe(int head_dim, const Range& range, const std::int32_t*
     }
   const Floats rescale = exp2_of_negative(old - top);
   store(state.maximum, top);
-  store(state.mass, load(state.mass) * rescale + ((mass[0] + mass[1]) + (mass[2] + mass[3])));
+  float* total = state.sums + head_dim * kPanel;
+  store(total, load(total) * rescale + ((mass[0] + mass[1]) + (mass[2] + mass[3])));
   for (int i = 0; i < head_dim; ++i) {
     float* sum = state.sums + i * kPanel;
     store(sum, load(sum) * rescale);
   }
 }
 
-void attend_f32(int head_dim, const void* keys, const void* values, const void* queries,
-                const std::int32_t* begin, const std::int32_t* end, const AttentionState& state) {
+void attend_f32(int head_dim, const AttentionJob* jobs, int count) {
   alignas(64) float scores[kAttentionTile * kPanel];
-  const Range range = visible_slots(begin, end);
-  const int slots = range.last - range.first;
-  if (slots <= 0) return;
-  const float* k = static_cast<const float*>(keys) + range.first * head_dim;
-  const float* v = static_cast<const float*>(values) + range.first * head_dim;
-  float* s = scores + range.first * kPanel;
-  float_product({k, head_dim, 1}, slots, head_dim, static_cast<const float*>(queries), s, kPanel,
-                false);
-  for (int j = 0; j < kPanel; j += kWidth)
-    softmax_stripe(head_dim, range, begin + j, end + j, scores + j,
-                   {state.maximum + j, state.mass + j, state.sums + j});
-  float_product({v, 1, head_dim}, head_dim, slots, s, state.sums, kPanel, true);
+  for (const AttentionJob* job = jobs; job != jobs + count; ++job) {
+    const SlotRange range = visible_slots(job->begin, job->end);
+    const int slots = range.last - range.first;
+    if (slots <= 0) continue;
+    const float* k = static_cast<const float*>(job->keys) + range.first * head_dim;
+    const float* v = static_cast<const float*>(job->values) + range.first * head_dim;
+    const AttentionState& state = job->state;
+    float* s = scores + range.first * kPanel;
+    float_product({k, head_dim, 1}, slots, head_dim, static_cast<const float*>(job->queries), s,
+                  kPanel, false);
+    for (int j = 0; j < kPanel; j += kWidth)
+      softmax_stripe(head_dim, range, job->begin + j, job->end + j, scores + j,
+                     {state.maximum + j, state.sums + j});
+    float_product({v, 1, head_dim}, head_dim, slots, s, state.sums, kPanel, true);
+  }
 }
 
 constexpr AttentionKernel portable_attention(const char* name) {
-  return {name,    true,    tile_bytes_f32,   tile_bytes_f32, query_bytes_f32, padded_head_dim_f32,
+  return {name,    true,    tile_bytes_f32,   tile_bytes_f32, query_bytes_f32, sum_rows_f32,
           nullptr, nullptr, pack_queries_f32, attend_f32,     nullptr,         nullptr};
 }
 constexpr ProductKernel portable_product(const char* name, Compute compute) {

@@ -79,27 +79,28 @@ const void* PanelMatrix::panel(std::int64_t panel) const {
   return pairs_.data() + offset;
 }
 
-std::int64_t PanelMatrix::at(std::int64_t output, std::int64_t input) const {
-  const std::int64_t first = output / kPanel * kPanel * depth_, column = output % kPanel;
-  if (kernel_->compute == Compute::f32) return first + input * kPanel + column;
-  return first + (input / 2 * kPanel + column) * 2 + input % 2;
-}
-
 void PanelMatrix::set_row(std::int64_t output, const float* weights) {
-  for (std::int64_t i = 0; i < inputs_; ++i) {
-    if (kernel_->compute == Compute::f32)
-      floats_.data()[at(output, i)] = weights[i];
-    else
-      pairs_.data()[at(output, i)] = base::to_bfloat16(weights[i]);
+  const std::int64_t first = output / kPanel * kPanel * depth_, column = output % kPanel;
+  if (kernel_->compute == Compute::f32) {
+    float* to = floats_.data() + first + column;
+    for (std::int64_t i = 0; i < inputs_; ++i) to[i * kPanel] = weights[i];
+    return;
   }
+  std::uint16_t* to = pairs_.data() + first + 2 * column;
+  for (std::int64_t i = 0; i < inputs_; ++i)
+    to[i / 2 * 2 * kPanel + i % 2] = base::to_bfloat16(weights[i]);
 }
 
 void PanelMatrix::row(std::int64_t output, float* weights) const {
-  for (std::int64_t i = 0; i < inputs_; ++i) {
-    weights[i] = kernel_->compute == Compute::f32
-                     ? floats_.data()[at(output, i)]
-                     : base::from_bfloat16(pairs_.data()[at(output, i)]);
+  const std::int64_t first = output / kPanel * kPanel * depth_, column = output % kPanel;
+  if (kernel_->compute == Compute::f32) {
+    const float* from = floats_.data() + first + column;
+    for (std::int64_t i = 0; i < inputs_; ++i) weights[i] = from[i * kPanel];
+    return;
   }
+  const std::uint16_t* from = pairs_.data() + first + 2 * column;
+  for (std::int64_t i = 0; i < inputs_; ++i)
+    weights[i] = base::from_bfloat16(from[i / 2 * 2 * kPanel + i % 2]);
 }
 
 void multiply_panel(const PanelMatrix& matrix, std::int64_t panel, const Activations& x,

@@ -67,7 +67,6 @@ class PanelMatrix {
 
  private:
   const void* panel(std::int64_t panel) const;
-  std::int64_t at(std::int64_t output, std::int64_t input) const;
 
   const ProductKernel* kernel_ = nullptr;
   std::int64_t outputs_ = 0, inputs_ = 0, depth_ = 0;
