@@ -59,6 +59,12 @@ void set_validation_kl(const PrecisionData& data, schemas::TrainedNetwork& train
   trained.figures.kl_after = mean(after);
 }
 
+void change_nothing(const std::string& precision, const std::string& why,
+                    schemas::TrainedNetwork& trained, base::Progress& progress) {
+  trained.info.architecture = "none";
+  progress.warn("precision " + precision + ": the corrector " + why + ", so it changes nothing");
+}
+
 void fit_networks(const schemas::Config& config, const PrecisionData& data,
                   schemas::TrainedNetwork& trained, base::Progress& progress) {
   const schemas::CorrectorConfig& corrector = config.corrector;
@@ -68,12 +74,13 @@ void fit_networks(const schemas::Config& config, const PrecisionData& data,
   std::optional<MlpShape> mass;
   if (extended) mass.emplace(0, kDetectorWidth, hidden, shape.end());
   const MlpShape* const mass_or_null = mass ? &*mass : nullptr;
-  const CorrectorLoss loss{extended ? 1.0 : corrector.temperature, corrector.lambda_rank,
-                           corrector.lambda_reg};
-  const CorrectorObjective<float> training(data.training, data.standardisation, shape, mass_or_null,
-                                           loss);
+  const double temperature = extended ? 1.0 : corrector.temperature;
+  const CorrectorObjective<float> training(
+      data.training, data.standardisation, shape, mass_or_null,
+      {temperature, corrector.lambda_rank, corrector.lambda_reg});
+  // Epochs are judged by the divergence alone: the other terms steer, they are not the aim.
   const CorrectorObjective<float> validation(data.validation, data.standardisation, shape,
-                                             mass_or_null, loss);
+                                             mass_or_null, {temperature, 0.0, 0.0});
 
   base::Random random(config.run.seed, "corrector/" + data.name);
   std::vector<float> parameters(static_cast<std::size_t>(mass ? mass->end() : shape.end()));
@@ -88,6 +95,11 @@ void fit_networks(const schemas::Config& config, const PrecisionData& data,
       {&validation, steps_of(data.validation, extended)}, config.training, std::move(decays),
       parameters, random, progress, trained.figures);
 
+  if (trained.figures.chosen_epoch == 0) {
+    change_nothing(data.name, "improved in no epoch on leaving windows as they are", trained,
+                   progress);
+    return;
+  }
   trained.info.architecture = corrector.architecture;
   trained.info.layers = static_cast<int>(shape.layers().size());
   trained.info.mass = extended;
@@ -112,9 +124,10 @@ schemas::TrainedNetwork train_corrector(const schemas::Config& config, const Pre
         static_cast<double>(positives) / static_cast<double>(data.training.steps);
   }
   if (usable == 0) {
-    trained.info.architecture = "none";
-    progress.warn("precision " + data.name + ": corrector.objective " + config.corrector.objective +
-                  " has no training step to learn from; the corrector changes nothing");
+    change_nothing(data.name,
+                   "has no training step to learn from (corrector.objective: " +
+                       config.corrector.objective + ")",
+                   trained, progress);
     progress.advance(config.training.epochs);
   } else {
     fit_networks(config, data, trained, progress);

@@ -11,7 +11,8 @@
 /// leaves for threshold and bundle (trained.schema.json).
 namespace dgap::schemas {
 
-/// How a network came about. Losses are means over steps; NaN is written as null.
+/// How a network came about. Losses are means over steps; NaN is written as null. A corrector's
+/// validation loss is its divergence alone, without the pairwise and the squared terms.
 struct TrainingFigures {
   std::int64_t training_steps = 0, validation_steps = 0;  // that the loss was averaged over
   double positive_rate = 0;    // of y (arXiv:2607.16248 Eq. 9) in the whole training split

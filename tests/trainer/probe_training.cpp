@@ -1,12 +1,12 @@
-// Trains both networks on synthetic traces and prints the hashes of their weights: the same whatever
-// the instruction set (compared by same_output.cmake).
+// Trains both networks on synthetic traces and prints the hashes of their weights: the same
+// whatever the instruction set (compared by same_output.cmake).
 #include <cstdio>
 
 #include "base/sha256.hpp"
 #include "tests/trainer/data.hpp"
 #include "trainer/training.hpp"
 
-int main() {
+int main(int argc, char** argv) {
   using namespace dgap;
   for (const char* objective : {"paper", "extended"}) {
     schemas::Config config = testing::make_config();
@@ -24,6 +24,10 @@ int main() {
     base::Progress progress;
     for (const auto& trained : {trainer::train_detector(config, data, progress),
                                 trainer::train_corrector(config, data, progress)}) {
+      if (argc > 1) {
+        schemas::write_trained(std::filesystem::path(argv[1]) / objective, trained.info.tensors,
+                               trained);
+      }
       std::printf("%s %s loss %a\n", trained.info.tensors.c_str(),
                   base::sha256_hex(schemas::encode_safetensors(trained.tensors)).c_str(),
                   trained.figures.validation_loss.back());

@@ -120,6 +120,22 @@ TEST(TrainCorrector, PaperWithoutRiskyStepsChangesNothing) {
   EXPECT_NEAR(*trained.figures.kl_after, *trained.figures.kl_before, 1e-9);
 }
 
+TEST(TrainCorrector, WithNothingToRepairChangesNothing) {
+  const schemas::Config config = testing::make_config();
+  testing::TraceOptions options;
+  options.flatten = 1.0;
+  options.noise = 0.0;
+  Warnings progress;
+  const auto trained = train_corrector(config, data_of(config, options), progress);
+  EXPECT_EQ(trained.info.architecture, "none");
+  EXPECT_TRUE(trained.tensors.empty());
+  EXPECT_EQ(trained.figures.chosen_epoch, 0);
+  EXPECT_EQ(*trained.figures.kl_after, 0.0);
+  EXPECT_EQ(progress.advanced, config.training.epochs);
+  ASSERT_EQ(progress.messages.size(), 1u);
+  EXPECT_THAT(progress.messages[0], HasSubstr("leaving windows as they are"));
+}
+
 TEST(Train, AnyNumberOfThreadsGivesTheSameBytes) {
   const schemas::Config config = testing::make_config();
   std::vector<std::string> detectors, correctors;

@@ -1,0 +1,43 @@
+"""Files of trained networks, judged by jsonschema and safetensors: conformance_trained.py PROBE SCHEMA"""
+import hashlib
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import jsonschema
+from safetensors.numpy import load
+
+schema = json.loads(pathlib.Path(sys.argv[2]).read_text())
+jsonschema.Draft202012Validator.check_schema(schema)
+
+
+def check_network(tensors, prefix, layers, inputs):
+    assert tensors[f"{prefix}.mean"].shape == tensors[f"{prefix}.scale"].shape == (inputs,)
+    for i in range(layers):
+        weight, bias = tensors[f"{prefix}.{i}.weight"], tensors[f"{prefix}.{i}.bias"]
+        assert weight.shape == (bias.size, inputs) and weight.dtype == "float32"
+        inputs = bias.size
+    assert inputs == 1
+
+
+with tempfile.TemporaryDirectory() as name:
+    subprocess.run([sys.argv[1], name], check=True, stdout=subprocess.DEVNULL)
+    documents = sorted(pathlib.Path(name).glob("*/*.json"))
+    assert len(documents) == 4
+    for path in documents:
+        document = json.loads(path.read_text())
+        jsonschema.validate(document, schema)
+        weights = path.with_suffix(".safetensors").read_bytes()
+        assert hashlib.sha256(weights).hexdigest() == document["weights_sha256"]
+        network, tensors = document["network"], load(weights)
+        prefix, layers = network["tensors"], network["layers"]
+        if prefix.endswith(".detector"):
+            check_network(tensors, prefix, layers, 20)
+        else:
+            check_network(tensors, prefix + ".shape", layers, 27)
+            assert network["mass"] == (document["figures"]["objective"] == "extended")
+            if network["mass"]:
+                check_network(tensors, prefix + ".mass", layers, 20)
+print("trained networks agree with schema and safetensors")
