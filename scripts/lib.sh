@@ -21,7 +21,7 @@ install_packages() {
   DEBIAN_FRONTEND=noninteractive "${sudo[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-build_packages=(g++ cmake ninja-build git libhdf5-dev libyaml-cpp-dev nlohmann-json3-dev libcli11-dev
+build_packages=(g++ cmake ninja-build git pkg-config zlib1g-dev libfmt-dev libhdf5-dev libyaml-cpp-dev nlohmann-json3-dev libcli11-dev
                 libspdlog-dev libtbb-dev libpcre2-dev python3 python3-venv python3-pip unzip)
 test_packages=(libgtest-dev libgmock-dev)
 
