@@ -1,9 +1,9 @@
 // Paired steps per second of the collector's own twin decode, columns of the trace included, in one
 // process and without files: what bench/peers/collector_vs_transformers.py compares.
 //
-//   collector_speed MODEL TOKENS_FILE CONTEXT STEPS MODE PRECISION...
+//   collector_speed MODEL TOKENS_FILE CONTEXT STEPS BLOCK PRECISION...
 //
-// TOKENS_FILE holds ids as decimal text, at least CONTEXT + STEPS; MODE is blocked or stepwise.
+// TOKENS_FILE holds ids as decimal text, at least CONTEXT + STEPS; BLOCK is decode.block, 0 = step by step.
 // Prints one JSON object.
 #include <chrono>
 #include <cstdio>
@@ -40,11 +40,12 @@ class TimedColumns : public collector::TwinDecode::Listener {
   schemas::TracePart& part_;
 };
 
-schemas::Config configuration(int context, int steps, const std::string& mode, int count, char** names) {
+schemas::Config configuration(int context, int steps, int block, int count, char** names) {
   schemas::Config config;
   config.corpus.context_lengths = {context};
   config.corpus.decode_steps = steps;
-  config.decode.mode = mode;
+  config.decode.mode = block == 0 ? "stepwise" : "blocked";
+  if (block > 0) config.decode.block = block;
   for (int i = 0; i < count; ++i) config.precisions.push_back(schemas::preset(names[i]));
   return config;
 }
@@ -53,11 +54,11 @@ schemas::Config configuration(int context, int steps, const std::string& mode, i
 
 int main(int argc, char** argv) {
   if (argc < 7) {
-    std::fprintf(stderr, "usage: collector_speed MODEL TOKENS_FILE CONTEXT STEPS blocked|stepwise PRECISION...\n");
+    std::fprintf(stderr, "usage: collector_speed MODEL TOKENS_FILE CONTEXT STEPS BLOCK PRECISION...\n");
     return 2;
   }
   const int context = std::stoi(argv[3]), steps = std::stoi(argv[4]);
-  const schemas::Config config = configuration(context, steps, argv[5], argc - 6, argv + 6);
+  const schemas::Config config = configuration(context, steps, std::stoi(argv[5]), argc - 6, argv + 6);
   std::ifstream file(argv[2]);
   std::vector<std::int32_t> tokens{std::istream_iterator<std::int32_t>(file), {}};
   if (tokens.size() < static_cast<std::size_t>(context + steps)) {
@@ -88,6 +89,6 @@ int main(int argc, char** argv) {
   std::printf("{\"mode\": \"%s\", \"context\": %d, \"schemes\": %zu, \"steps\": %d, \"compute\": \"%s\", "
               "\"prefill_and_fork_seconds\": %.4f, \"decode_seconds\": %.4f, \"paired_steps_per_second\": %.1f, "
               "\"mean_kl_of_first\": %.5f}\n",
-              argv[5], context, config.precisions.size(), steps, decoder->compute().c_str(), prefill, decode,
+              config.decode.mode.c_str(), context, config.precisions.size(), steps, decoder->compute().c_str(), prefill, decode,
               paired / decode, kl);
 }

@@ -57,8 +57,8 @@ def main():
             "transformers": [sys.executable, str(HERE / "transformers_twin.py"), "--model", args.model, "--tokens",
                              file.name, "--context", str(args.context), "--steps", str(args.peer_steps), "--schemes",
                              str(args.schemes)],
-            "blocked": [*ours, str(args.steps), "blocked", *names],
-            "stepwise": [*ours, str(args.peer_steps), "stepwise", *names],
+            "blocked": [*ours, str(args.steps), "256", *names],
+            "stepwise": [*ours, str(args.peer_steps), "0", *names],
         }
         for _ in range(args.rounds):
             for name, command in commands.items():
