@@ -19,6 +19,7 @@ static_assert(kPanel % kStripe == 0);
 
 typedef float Floats __attribute__((vector_size(kWidth * sizeof(float))));
 typedef std::int32_t Ints __attribute__((vector_size(kWidth * sizeof(float))));
+typedef std::uint32_t Words __attribute__((vector_size(kWidth * sizeof(float))));
 typedef float LooseFloats
     __attribute__((vector_size(kWidth * sizeof(float)), aligned(4), may_alias));
 typedef std::int32_t LooseInts
@@ -154,7 +155,7 @@ inline Floats exp2_of_negative(Floats x) {
   p = p * r + 2.4022647e-1f;
   p = p * r + 6.9314721e-1f;
   p = p * r + 1.0f;
-  const Ints scale = (reinterpret_cast<Ints>(shifted) << 23) + 0x3f800000;
+  const Words scale = (reinterpret_cast<Words>(shifted) << 23) + 0x3f800000u;  // wraps where masked
   const Floats y = p * reinterpret_cast<Floats>(scale);
   return x < all(-126.0f) ? Floats{} : y;
 }
