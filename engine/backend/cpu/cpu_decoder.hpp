@@ -34,8 +34,7 @@ class CpuDecoder final : public Decoder {
   const ModelInfo& model() const override { return info_; }
   std::string compute() const override { return model_.compute == Compute::f32 ? "f32" : "bf16"; }
   std::string cpu_isa() const override;
-  std::unique_ptr<Sequence> begin(std::int64_t capacity,
-                                  bool keep_pre_rope = true) const override;
+  std::unique_ptr<Sequence> begin(std::int64_t capacity, bool keep_pre_rope = true) const override;
 
  private:
   friend class CpuSequence;

@@ -98,16 +98,21 @@ inline void multiply(const char* a, std::int64_t a_step, const char* b, std::int
 
 void product_amx(std::int64_t rows, std::int64_t depth, const void* a, std::int64_t a_rows,
                  const void* panel, float* c, std::int64_t ldc, bool add) {
-  const auto* first = static_cast<const char*>(a);
-  const auto* b = static_cast<const char*>(panel);
-  for (std::int64_t r = 0; r < rows; r += 32) {
-    const bool lower = r + 16 < rows;
-    if (add)
-      load_c(c + r * ldc, ldc, lower);
-    else
-      zero_c();
-    multiply(first + r * kSlabBytes, a_rows * kSlabBytes, b, depth / kDepthStep, lower, [] {});
-    store_c(c + r * ldc, ldc, lower);
+  constexpr std::int64_t kSteps = 18;  // a piece of the panel that stays in the first-level cache
+  const std::int64_t slab = a_rows * kSlabBytes, steps = depth / kDepthStep;
+  for (std::int64_t s = 0; s < steps; s += kSteps, add = true) {
+    const char* first = static_cast<const char*>(a) + s * slab;
+    const char* b = static_cast<const char*>(panel) + s * kPanelStep;
+    const std::int64_t some = steps - s < kSteps ? steps - s : kSteps;
+    for (std::int64_t r = 0; r < rows; r += 32) {
+      const bool lower = r + 16 < rows;
+      if (add)
+        load_c(c + r * ldc, ldc, lower);
+      else
+        zero_c();
+      multiply(first + r * kSlabBytes, slab, b, some, lower, [] {});
+      store_c(c + r * ldc, ldc, lower);
+    }
   }
 }
 
@@ -215,21 +220,34 @@ void pack_values(int head_dim, int first, int last, const float* rows, void* til
   }
 }
 
+/// Pairs of neighbouring values of a row, high parts and low parts.
+struct Pairs {
+  __m512i high, low;
+};
+inline Pairs split_pairs(const float* p, int n, __m512 scale) {
+  const Split a = split(_mm512_mul_ps(load_some(p, n), scale));
+  const Split b = split(_mm512_mul_ps(load_some(p + 16, n - 16), scale));
+  return {_mm512_inserti64x4(_mm512_castsi256_si512(a.high), b.high, 1),
+          _mm512_inserti64x4(_mm512_castsi256_si512(a.low), b.low, 1)};
+}
+
 void pack_queries(int head_dim, const float* rows, void* block) {
-  const float scale = 1.44269504f / __builtin_sqrtf(static_cast<float>(head_dim));
-  auto* high = static_cast<std::uint16_t*>(block);
-  auto* low = high + query_half(head_dim) / sizeof(std::uint16_t);
-  alignas(32) std::uint16_t parts[2][16];
-  for (int lane = 0; lane < kPanel; ++lane)
-    for (int i = 0; i < padded(head_dim, 32); i += 16) {
-      const __m512 x = load_some(rows + lane * head_dim + i, head_dim - i);
-      const Split s = split(_mm512_mul_ps(x, _mm512_set1_ps(scale)));
-      _mm256_store_si256(reinterpret_cast<__m256i*>(parts[0]), s.high);
-      _mm256_store_si256(reinterpret_cast<__m256i*>(parts[1]), s.low);
-      for (int c = 0; c < 16; ++c) {
-        const int at = ((i + c) / 2 * kPanel + lane) * 2 + c % 2;
-        high[at] = parts[0][c];
-        low[at] = parts[1][c];
+  const __m512 scale = _mm512_set1_ps(1.44269504f / __builtin_sqrtf(static_cast<float>(head_dim)));
+  auto* high = static_cast<char*>(block);
+  char* low = high + query_half(head_dim);
+  for (int i = 0; i < head_dim; i += 32)
+    for (int lane = 0; lane < kPanel; lane += 16) {
+      __m512i highs[16], lows[16];  // lanes x pairs, then pairs x lanes
+      for (int l = 0; l < 16; ++l) {
+        const Pairs p = split_pairs(rows + (lane + l) * head_dim + i, head_dim - i, scale);
+        highs[l] = p.high, lows[l] = p.low;
+      }
+      transpose(highs);
+      transpose(lows);
+      for (int p = 0; p < 16; ++p) {
+        const std::int64_t at = (i / 2 + p) * kPairBytes + lane * 4;
+        _mm512_store_si512(high + at, highs[p]);
+        _mm512_store_si512(low + at, lows[p]);
       }
     }
 }

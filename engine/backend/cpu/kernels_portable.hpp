@@ -28,7 +28,7 @@ typedef std::int32_t LooseInts
 inline Floats load(const float* p) { return *reinterpret_cast<const LooseFloats*>(p); }
 inline Ints load(const std::int32_t* p) { return *reinterpret_cast<const LooseInts*>(p); }
 inline void store(float* p, Floats v) { *reinterpret_cast<LooseFloats*>(p) = v; }
-inline Floats all(float x) { return Floats{} + x; }
+inline Floats all(float x) { return x - Floats{}; }  // a mere broadcast, which 0 + x is not
 
 /// A float operand: element (row, k) of A is a[row * row_stride + k * depth_stride].
 struct Rows {
