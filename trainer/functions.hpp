@@ -24,9 +24,9 @@ DGAP_INLINE float exp_nonpositive(float x) {
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   p = p * (r * r) + r + 1.0f;
-  // Times 2^n by addition to the exponent: p is near 1 and n >= -126.
-  return std::bit_cast<float>(std::bit_cast<std::int32_t>(p) +
-                              (std::bit_cast<std::int32_t>(shifted) << 23));
+  // Times 2^n by addition to the exponent, in words that wrap: p is near 1 and n >= -126.
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(p) +
+                              (std::bit_cast<std::uint32_t>(shifted) << 23));
 }
 DGAP_INLINE double exp_nonpositive(double x) { return base::exp_f64(x); }
 
