@@ -191,7 +191,7 @@ inline void softmax_stripe(int head_dim, const SlotRange& range, const std::int3
       Floats s = load(at);
       if (j < range.all_first || j + kChains > range.all_last) {
         const Ints slot = Ints{} + (j + i);
-        s = (slot >= low) & (slot < high) ? s : all(-__builtin_inff());
+        s = ((slot >= low) & (slot < high)) ? s : all(-__builtin_inff());
         store(at, s);
       }
       maximum[i] = s > maximum[i] ? s : maximum[i];
