@@ -45,7 +45,7 @@ std::span<const float> PairedBlock::Sink::row(std::int64_t i) const {
 }
 
 PairedBlock::Scratch::Scratch(const BlockShape& shape)
-    : reference(shape.vocab),
+    : reference(shape.vocab, shape.top, shape.alpha_max),
       top(runtime::top_k_scratch(shape.vocab, shape.top) / sizeof(std::uint64_t) + 1) {}
 
 PairedBlock::PairedBlock(const BlockShape& shape)
@@ -58,7 +58,7 @@ PairedBlock::PairedBlock(const BlockShape& shape)
 }
 
 double PairedBlock::bytes(const BlockShape& shape, int threads) {
-  constexpr double kBytesOfReferenceRow = 36.0, kBytesOfRanks = 16.0;
+  constexpr double kBytesOfReferenceRow = 30.0, kBytesOfRanks = 10.0;
   const auto rows = static_cast<double>(shape.rows), vocab = static_cast<double>(shape.vocab);
   const auto precisions = static_cast<double>(shape.precisions);
   const double hidden = shape.hidden ? 2.0 * rows * static_cast<double>(shape.hidden_size) : 0.0;
@@ -128,9 +128,10 @@ void PairedBlock::compute_reference(std::int64_t row, std::int32_t target, std::
   const std::span<const float> logits = sinks_.front().row(row);
   statistics::ReferenceRow& reference = scratch.reference;
   reference.assign(logits);
-  const std::span<const std::int32_t> order = reference.order();
-  if (std::isinf(logits[order.back()]))
+  if (reference.finite() != shape_.vocab) {
     throw base::FailedError("the reference has a logit of -inf");
+  }
+  const std::span<const std::int32_t> order = reference.order();
   columns.lse[step] = reference.lse();
   columns.entropy[step] = reference.entropy();
   columns.target_logit[step] = logits[target];
@@ -138,8 +139,7 @@ void PairedBlock::compute_reference(std::int64_t row, std::int32_t target, std::
     columns.top_ids[step * shape_.top + i] = order[i];
     columns.top_logits[step * shape_.top + i] = logits[order[i]];
   }
-  const auto candidates =
-      order.first(static_cast<std::size_t>(reference.candidates(shape_.alpha_max)));
+  const std::span<const std::int32_t> candidates = reference.candidates();
   Ragged& ragged = ragged_[row];
   ragged.ids.assign(candidates.begin(), candidates.end());
   ragged.logits.clear();
@@ -156,7 +156,7 @@ void PairedBlock::compute_precision(std::size_t p, std::int64_t row, std::int32_
   if (!found.valid || found.finite != shape_.vocab) {
     throw base::FailedError("a logit is not finite");
   }
-  const statistics::ReferenceRow& reference = scratch.reference;
+  statistics::ReferenceRow& reference = scratch.reference;
   columns.lse[step] = found.lse;
   columns.entropy[step] = found.entropy;
   columns.target_logit[step] = logits[target];

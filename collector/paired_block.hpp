@@ -79,7 +79,8 @@ class PairedBlock {
   struct Scratch {
     explicit Scratch(const BlockShape& shape);
     statistics::ReferenceRow reference;
-    std::vector<std::uint64_t> top, ranks;
+    statistics::RowOrder ranks;
+    std::vector<std::uint64_t> top;
   };
 
   void check_rows(std::size_t expected, const std::string& where) const;

@@ -13,17 +13,19 @@ using base::kLanes;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-/// First pass, per lane: maximum, number of finite entries, whether a NaN or +inf was seen.
+/// First pass, per lane: maximum, number of finite entries, whether a NaN or +inf was seen. More
+/// lanes than the compiler would unroll into scalar code.
 struct ExtentLanes {
-  float max[kLanes];
-  std::int32_t finite[kLanes] = {};  // at most n / kLanes
-  std::int32_t bad[kLanes] = {};
+  static constexpr int kCount = 64;
+  float max[kCount];
+  std::int32_t finite[kCount] = {};  // at most n / kCount
+  std::int32_t bad[kCount] = {};
 
   DGAP_INLINE ExtentLanes() {
-    for (int j = 0; j < kLanes; ++j) max[j] = -kInfinity;
+    for (int j = 0; j < kCount; ++j) max[j] = -kInfinity;
   }
   DGAP_INLINE void add(const float* x) {
-    for (int j = 0; j < kLanes; ++j) {
+    for (int j = 0; j < kCount; ++j) {
       max[j] = x[j] > max[j] ? x[j] : max[j];
       finite[j] += x[j] > -kInfinity ? 1 : 0;
       bad[j] |= x[j] < kInfinity ? 0 : 1;
@@ -36,7 +38,8 @@ struct SumLanes {
   double e[kLanes] = {};
   double ed[kLanes] = {};
 
-  DGAP_INLINE void add(const float* x, double max) {
+  /// kept [kLanes] gets the exponentials, unless it is null.
+  DGAP_INLINE void add(const float* x, double max, double* kept) {
     for (int j = 0; j < kLanes; ++j) {
       const double d = static_cast<double>(x[j]) - max;
       // exp(-708) = 3e-308 for all that is lower, -inf among it: nothing beside the maximum's 1.
@@ -44,6 +47,7 @@ struct SumLanes {
       const double p = base::exp_normal_f64(bounded);
       e[j] += p;
       ed[j] += p * bounded;
+      if (kept != nullptr) kept[j] = d < -708.0 ? 0.0 : p;
     }
   }
   DGAP_INLINE void fold() {
@@ -54,10 +58,11 @@ struct SumLanes {
 };
 
 /// The last, partial block of a row, filled up with -inf, which counts nothing anywhere.
+template <int kCount>
 struct Tail {
-  float lanes[kLanes];
+  float lanes[kCount];
   DGAP_INLINE Tail(const float* from, std::int64_t left) {
-    for (int j = 0; j < kLanes; ++j) lanes[j] = j < left ? from[j] : -kInfinity;
+    for (int j = 0; j < kCount; ++j) lanes[j] = j < left ? from[j] : -kInfinity;
   }
 };
 
@@ -69,11 +74,12 @@ struct Extent {
 
 DGAP_MULTIVERSION Extent extent_of(const float* z, std::int64_t n) {
   ExtentLanes lanes;
+  constexpr int kCount = ExtentLanes::kCount;
   std::int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) lanes.add(z + i);
-  if (i < n) lanes.add(Tail(z + i, n - i).lanes);
+  for (; i + kCount <= n; i += kCount) lanes.add(z + i);
+  if (i < n) lanes.add(Tail<kCount>(z + i, n - i).lanes);
   Extent extent;
-  for (int j = 0; j < kLanes; ++j) {
+  for (int j = 0; j < kCount; ++j) {
     extent.max = std::max(extent.max, lanes.max[j]);
     extent.finite += lanes.finite[j];
     extent.valid = extent.valid && lanes.bad[j] == 0;
@@ -85,24 +91,46 @@ struct Sums {
   double e = 0.0, ed = 0.0;
 };
 
-DGAP_MULTIVERSION Sums exponential_sums(const float* z, std::int64_t n, double max) {
+DGAP_INLINE Sums sums_of(const float* z, std::int64_t n, double max, double* kept) {
   SumLanes lanes;
   std::int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) lanes.add(z + i, max);
-  if (i < n) lanes.add(Tail(z + i, n - i).lanes, max);
+  for (; i + kLanes <= n; i += kLanes) {
+    lanes.add(z + i, max, kept == nullptr ? nullptr : kept + i);
+  }
+  if (i < n) {
+    double tail[kLanes];
+    lanes.add(Tail<kLanes>(z + i, n - i).lanes, max, tail);
+    if (kept != nullptr) std::copy(tail, tail + (n - i), kept + i);
+  }
   lanes.fold();
   return {lanes.e[0], lanes.ed[0]};
+}
+
+DGAP_MULTIVERSION Sums exponential_sums(const float* z, std::int64_t n, double max) {
+  return sums_of(z, n, max, nullptr);
+}
+DGAP_MULTIVERSION Sums kept_exponential_sums(const float* z, std::int64_t n, double max,
+                                             double* kept) {
+  return sums_of(z, n, max, kept);
 }
 
 }  // namespace
 
 RowStatistics row_statistics(std::span<const float> logits) {
+  Exponentials none;
+  return row_statistics(logits, none);
+}
+
+RowStatistics row_statistics(std::span<const float> logits, Exponentials& exponentials) {
   const auto n = static_cast<std::int64_t>(logits.size());
   const Extent extent = extent_of(logits.data(), n);
   RowStatistics row;
   row.finite = extent.finite;
   if (!extent.valid || extent.finite == 0) return row;
-  const Sums sums = exponential_sums(logits.data(), n, extent.max);
+  double* const kept = exponentials.values;
+  const Sums sums = kept == nullptr ? exponential_sums(logits.data(), n, extent.max)
+                                    : kept_exponential_sums(logits.data(), n, extent.max, kept);
+  exponentials.sum = sums.e;
   const double log_sum = base::log_f64(sums.e);
   row.lse = extent.max + log_sum;
   row.entropy = static_cast<float>(std::max(0.0, log_sum - sums.ed / sums.e));

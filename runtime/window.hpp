@@ -18,6 +18,14 @@ struct RowStatistics {
 };
 RowStatistics row_statistics(std::span<const float> logits);
 
+/// The same, and what its sums are made of, where valid: exponentials [n] = exp(z - maximum), 0 for
+/// -inf, and their sum. A token's probability is its share of the sum.
+struct Exponentials {
+  double* values = nullptr;
+  double sum = 0.0;
+};
+RowStatistics row_statistics(std::span<const float> logits, Exponentials& exponentials);
+
 /// The k largest logits in the order (logit descending, id ascending), -inf never among them.
 /// `ids` and `values` hold at least k; returns how many were found (< k when fewer are finite).
 /// `scratch` holds at least top_k_scratch(logits.size(), k) bytes, 8-byte aligned.

@@ -17,11 +17,12 @@ Row row_of(const std::vector<float>& logits, std::int64_t step, std::int64_t voc
 
 /// Scratch of one pass over a part.
 struct Scratch {
-  std::vector<std::uint64_t> ranks, top;
+  RowOrder ranks;
+  std::vector<std::uint64_t> top;
 };
 
-void append_reference(const ReferenceRow& row, std::int32_t target, double alpha_max,
-                      std::int64_t top, schemas::ReferenceColumns& columns) {
+void append_reference(const ReferenceRow& row, std::int32_t target, std::int64_t top,
+                      schemas::ReferenceColumns& columns) {
   columns.lse.push_back(row.lse());
   columns.entropy.push_back(row.entropy());
   columns.target_logit.push_back(row.logits()[target]);
@@ -29,9 +30,9 @@ void append_reference(const ReferenceRow& row, std::int32_t target, double alpha
     columns.top_ids.push_back(row.order()[i]);
     columns.top_logits.push_back(row.logits()[row.order()[i]]);
   }
-  for (std::int64_t i = 0; i < row.candidates(alpha_max); ++i) {
-    columns.candidate_ids.push_back(row.order()[i]);
-    columns.candidate_logits.push_back(row.logits()[row.order()[i]]);
+  for (const std::int32_t id : row.candidates()) {
+    columns.candidate_ids.push_back(id);
+    columns.candidate_logits.push_back(row.logits()[id]);
   }
   columns.candidate_first.push_back(static_cast<std::int64_t>(columns.candidate_ids.size()));
 }
@@ -54,8 +55,8 @@ void append_top(Row logits, std::int64_t top, std::vector<std::uint64_t>& scratc
   }
 }
 
-void append_precision(const ReferenceRow& reference, std::span<const std::int32_t> candidates,
-                      Row logits, std::int32_t target, std::int64_t top, Scratch& scratch,
+void append_precision(ReferenceRow& reference, std::span<const std::int32_t> candidates, Row logits,
+                      std::int32_t target, std::int64_t top, Scratch& scratch,
                       schemas::PrecisionColumns& columns) {
   const runtime::RowStatistics statistics = runtime::row_statistics(logits);
   columns.lse.push_back(statistics.lse);
@@ -91,15 +92,14 @@ void recompute_columns(schemas::TracePart& part, double alpha_max) {
   schemas::ReferenceColumns reference;
   reference.candidate_first.push_back(0);
   std::vector<schemas::PrecisionColumns> precisions(part.columns.size());
-  ReferenceRow row(vocab);
+  ReferenceRow row(vocab, part.top, alpha_max);
   Scratch scratch;
   for (std::int64_t step = 0; step < part.steps(); ++step) {
     const std::int32_t target = part.step_target[step];
     row.assign(row_of(part.reference.logits, step, vocab));
-    append_reference(row, target, alpha_max, part.top, reference);
-    const auto candidates = row.order().first(row.candidates(alpha_max));
+    append_reference(row, target, part.top, reference);
     for (std::size_t p = 0; p < precisions.size(); ++p) {
-      append_precision(row, candidates, row_of(part.columns[p].logits, step, vocab), target,
+      append_precision(row, row.candidates(), row_of(part.columns[p].logits, step, vocab), target,
                        part.top, scratch, precisions[p]);
     }
   }

@@ -4,20 +4,27 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "base/exp.hpp"
 #include "runtime/window.hpp"
-#include "statistics/order.hpp"
 #include "statistics/sums.hpp"
 
 namespace dgap::statistics {
-ReferenceRow::ReferenceRow(std::int64_t width)
-    : order_(width), probability_(width), mass_before_(width), scratch_(2 * width) {}
+ReferenceRow::ReferenceRow(std::int64_t width, std::int64_t top, double alpha)
+    : width_(width),
+      top_(top),
+      alpha_(alpha),
+      order_(width),
+      exponential_(width),
+      mass_before_(width),
+      bucket_mass_(RowOrder::kBuckets + 1) {}
 
 void ReferenceRow::assign(std::span<const float> logits) {
-  if (logits.size() != order_.size()) {
+  if (static_cast<std::int64_t>(logits.size()) != width_) {
     throw base::FailedError("a reference row has " + std::to_string(logits.size()) +
-                            " logits, expected " + std::to_string(order_.size()));
+                            " logits, expected " + std::to_string(width_));
   }
-  const runtime::RowStatistics statistics = runtime::row_statistics(logits);
+  runtime::Exponentials exponentials{exponential_.data()};
+  const runtime::RowStatistics statistics = runtime::row_statistics(logits, exponentials);
   if (!statistics.valid) {
     throw base::FailedError("a reference row has NaN or +inf among its logits, or no finite one");
   }
@@ -25,29 +32,63 @@ void ReferenceRow::assign(std::span<const float> logits) {
   lse_ = statistics.lse;
   entropy_ = statistics.entropy;
   finite_ = statistics.finite;
-  sort_row(logits, scratch_.data());
-  exponentiate(logits.data(), static_cast<std::int64_t>(logits.size()), lse_, probability_.data());
-  double mass = 0.0;
-  for (std::size_t rank = 0; rank < order_.size(); ++rank) {
-    const std::int32_t id = id_of(scratch_[rank]);
-    order_[rank] = id;
-    mass_before_[id] = mass;
-    mass += probability_[id];
-  }
+  buckets_.assign(logits);
+  exponential_sum_ = exponentials.sum;
+  sort_beginning();
 }
 
-std::int64_t ReferenceRow::candidates(double alpha) const {
-  const auto finite_end = order_.begin() + finite_;
-  const auto end = std::partition_point(order_.begin(), finite_end,
-                                        [&](std::int32_t id) { return mass_before_[id] < alpha; });
-  return end - order_.begin();
+void ReferenceRow::sort_beginning() {
+  sorted_ = 0;
+  double mass = 0.0;
+  std::int32_t b = 0;
+  for (; b < RowOrder::kBuckets && (sorted_ < top_ || (mass < alpha_ && sorted_ < finite_)); ++b) {
+    for (const std::uint64_t key : buckets_.sorted_keys(b)) {
+      const std::int32_t id = id_of(key);
+      order_[sorted_++] = id;
+      mass_before_[id] = mass;
+      mass += base::exp_f64(static_cast<double>(logits_[id]) - lse_);  // as in StepWindow
+    }
+  }
+  summed_ = b;
+  bucket_mass_[b] = mass;
+  const auto end = order_.begin() + std::min(sorted_, finite_);
+  candidates_ = std::partition_point(order_.begin(), end,
+                                     [&](std::int32_t id) { return mass_before_[id] < alpha_; }) -
+                order_.begin();
+}
+
+double ReferenceRow::mass_before(std::int32_t id) {
+  const std::int32_t bucket = buckets_.bucket(id);
+  if (buckets_.first(bucket) < sorted_) return mass_before_[id];
+  buckets_.reach(bucket);
+  for (; summed_ < bucket; ++summed_) {
+    double sum = 0.0;
+    for (const std::uint64_t key : buckets_.keys(summed_)) sum += exponential_[id_of(key)];
+    bucket_mass_[summed_ + 1] = bucket_mass_[summed_] + sum / exponential_sum_;
+  }
+  const std::uint64_t key = order_key(logits_[id], id);
+  double sum = 0.0;
+  for (const std::uint64_t other : buckets_.keys(bucket)) {
+    if (other < key) sum += exponential_[id_of(other)];
+  }
+  return bucket_mass_[bucket] + sum / exponential_sum_;
 }
 
 double ReferenceRow::kl_to(std::span<const float> other, double other_lse) const {
-  const double kl = cross_term(probability_.data(), logits_.data(), other.data(),
-                               static_cast<std::int64_t>(logits_.size())) +
-                    (other_lse - lse_);
+  const double cross = cross_term(exponential_.data(), logits_.data(), other.data(), width_);
+  const double kl = cross / exponential_sum_ + (other_lse - lse_);
   return kl < 0.0 ? 0.0 : kl;  // rounding; NaN and +inf pass
+}
+
+void ranks_of(std::span<const float> logits, std::span<const std::int32_t> ids, std::int32_t* ranks,
+              RowOrder& scratch) {
+  if (ids.empty()) return;
+  scratch.assign(logits);
+  std::int32_t deepest = 0;
+  for (const std::int32_t id : ids) deepest = std::max(deepest, scratch.bucket(id));
+  scratch.reach(deepest);
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    ranks[i] = static_cast<std::int32_t>(scratch.rank(ids[i]));
 }
 
 }  // namespace dgap::statistics

@@ -57,7 +57,7 @@ Served serve(const schemas::TracePart& trace, std::size_t precision,
              const schemas::Bundle& bundle) {
   const std::int64_t vocab = trace.header.vocab_size;
   runtime::Restorer restorer(bundle, trace.precisions[precision].name);
-  statistics::ReferenceRow reference(vocab);
+  statistics::ReferenceRow reference(vocab, 0, 0.0);
   Served served;
   for (std::int64_t step = 0; step < trace.steps(); ++step) {
     const auto quantized = testing::row(trace.columns[precision].logits, step, vocab);

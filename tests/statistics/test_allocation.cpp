@@ -11,9 +11,9 @@ namespace {
 TEST(Allocation, RowsAndWindowsReuseTheirBuffers) {
   const schemas::TracePart trace = testing::make_trace({});
   const std::int64_t vocab = trace.header.vocab_size;
-  ReferenceRow row(vocab);
+  ReferenceRow row(vocab, vocab, 0.9);
   StepWindow window;
-  std::vector<std::uint64_t> scratch;
+  RowOrder scratch;
   std::vector<std::int32_t> ranks(vocab);
   std::vector<float> oracle(16);
   const auto all_steps = [&] {
