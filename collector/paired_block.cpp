@@ -165,10 +165,10 @@ void PairedBlock::compute_precision(std::size_t p, std::int64_t row, std::int32_
   const std::int64_t first = step * shape_.top;
   runtime::top_k(logits, shape_.top, columns.top_ids.data() + first,
                  columns.top_logits.data() + first, scratch.top.data());
-  for (std::int64_t i = first; i < first + shape_.top; ++i) {
-    const std::int32_t id = columns.top_ids[i];
-    columns.top_reference_logits[i] = reference.logits()[id];
-    columns.top_reference_mass_before[i] = reference.mass_before(id);
+  const auto top = std::span(columns.top_ids).subspan(first, shape_.top);
+  reference.masses_before(top, columns.top_reference_mass_before.data() + first);
+  for (std::int64_t i = 0; i < shape_.top; ++i) {
+    columns.top_reference_logits[first + i] = reference.logits()[top[i]];
   }
 
   Ragged& ragged = ragged_[row];

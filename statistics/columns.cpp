@@ -65,10 +65,12 @@ void append_precision(ReferenceRow& reference, std::span<const std::int32_t> can
   columns.kl.push_back(static_cast<float>(reference.kl_to(logits, statistics.lse)));
 
   append_top(logits, top, scratch.top, columns);
-  for (std::size_t i = columns.top_ids.size() - top; i < columns.top_ids.size(); ++i) {
-    columns.top_reference_logits.push_back(reference.logits()[columns.top_ids[i]]);
-    columns.top_reference_mass_before.push_back(reference.mass_before(columns.top_ids[i]));
+  const auto ids = std::span(columns.top_ids).last(top);
+  for (const std::int32_t id : ids) {
+    columns.top_reference_logits.push_back(reference.logits()[id]);
   }
+  columns.top_reference_mass_before.resize(columns.top_ids.size());
+  reference.masses_before(ids, std::span(columns.top_reference_mass_before).last(top).data());
 
   const std::size_t before = columns.candidate_ranks.size();
   columns.candidate_ranks.resize(before + candidates.size());

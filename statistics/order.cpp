@@ -94,6 +94,12 @@ void RowOrder::reach(std::int32_t bucket) {
   gathered_ = end;
 }
 
+void RowOrder::reach_all(std::span<const std::int32_t> ids) {
+  std::int32_t deepest = 0;
+  for (const std::int32_t id : ids) deepest = std::max(deepest, bucket(id));
+  reach(deepest);
+}
+
 std::span<const std::uint64_t> RowOrder::keys(std::int32_t bucket) {
   reach(bucket);
   const auto begin = static_cast<std::size_t>(first(bucket)),

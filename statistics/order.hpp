@@ -46,7 +46,9 @@ class RowOrder {
   std::span<const std::uint64_t> sorted_keys(std::int32_t bucket);
   /// 0-based place of a token in the order.
   std::int64_t rank(std::int32_t id);
-  /// Gathers all buckets up to this one: saves passes over the row before many are asked for.
+  /// Gathers all buckets that these tokens need at once: saves passes over the row.
+  void reach_all(std::span<const std::int32_t> ids);
+  /// Gathers all buckets up to this one.
   void reach(std::int32_t bucket);
 
  private:

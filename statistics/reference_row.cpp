@@ -74,6 +74,11 @@ double ReferenceRow::mass_before(std::int32_t id) {
   return bucket_mass_[bucket] + sum / exponential_sum_;
 }
 
+void ReferenceRow::masses_before(std::span<const std::int32_t> ids, double* masses) {
+  buckets_.reach_all(ids);
+  for (std::size_t i = 0; i < ids.size(); ++i) masses[i] = mass_before(ids[i]);
+}
+
 double ReferenceRow::kl_to(std::span<const float> other, double other_lse) const {
   const double cross = cross_term(exponential_.data(), logits_.data(), other.data(), width_);
   const double kl = cross / exponential_sum_ + (other_lse - lse_);
@@ -84,9 +89,7 @@ void ranks_of(std::span<const float> logits, std::span<const std::int32_t> ids, 
               RowOrder& scratch) {
   if (ids.empty()) return;
   scratch.assign(logits);
-  std::int32_t deepest = 0;
-  for (const std::int32_t id : ids) deepest = std::max(deepest, scratch.bucket(id));
-  scratch.reach(deepest);
+  scratch.reach_all(ids);
   for (std::size_t i = 0; i < ids.size(); ++i)
     ranks[i] = static_cast<std::int32_t>(scratch.rank(ids[i]));
 }

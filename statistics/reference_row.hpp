@@ -32,6 +32,7 @@ class ReferenceRow {
   /// Strictly before it in the order: f64 sum of exp(z - lse) in that order within order(), bucket
   /// by bucket beyond.
   double mass_before(std::int32_t id);
+  void masses_before(std::span<const std::int32_t> ids, double* masses);
   /// C(alpha): tokens whose mass before is < alpha (arXiv:2607.16248 Eq. 3); a prefix of order().
   /// Tokens of logit -inf are never among them.
   std::span<const std::int32_t> candidates() const {

@@ -13,9 +13,15 @@
 namespace dgap::engine {
 namespace {
 
-constexpr std::int64_t kBlockRows = 512;   // rows that pass through a layer together
-constexpr std::int64_t kLogitsRows = 128;  // rows of logits held at a time
+constexpr std::int64_t kBlockRows = 512;         // rows that pass through a layer together
+constexpr std::int64_t kLogitsBytes = 64 << 20;  // of the rows of logits held at a time
 constexpr std::int64_t kRowsPerTask = 16;
+
+/// Rows of logits computed together: enough of them for every weight that is read.
+std::int64_t logits_rows(std::int64_t vocab) {
+  const std::int64_t fit = kLogitsBytes / static_cast<std::int64_t>(sizeof(float)) / vocab;
+  return std::clamp<std::int64_t>(fit / kRowStep * kRowStep, kRowStep, kBlockRows);
+}
 
 /// Calls task(row) for all rows, in parallel.
 template <class Task>
@@ -163,6 +169,7 @@ void CpuSequence::append_blocks(std::span<const std::int32_t> tokens, std::int64
   check(tokens);
   CpuDecoder::Lease workspace(decoder_);
   const std::int64_t count = std::ssize(tokens);
+  const std::int64_t logits_block = logits_rows(decoder_.model_.parameters.vocab_size);
   for (std::int64_t begin = 0; begin < count; begin += block) {
     base::throw_if_stop_requested();
     const std::int64_t rows = std::min(block, count - begin), position = length();
@@ -170,8 +177,8 @@ void CpuSequence::append_blocks(std::span<const std::int32_t> tokens, std::int64
             *workspace);
     if (sink == nullptr) continue;
     for (std::int64_t r = std::max(first_logits_row - begin, std::int64_t{0}); r < rows;
-         r += kLogitsRows)
-      logits(r, std::min(kLogitsRows, rows - r), position + r, begin + r - first_logits_row, *sink,
+         r += logits_block)
+      logits(r, std::min(logits_block, rows - r), position + r, begin + r - first_logits_row, *sink,
              *workspace);
   }
 }

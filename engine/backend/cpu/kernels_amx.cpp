@@ -96,6 +96,24 @@ inline void multiply(const char* a, std::int64_t a_step, const char* b, std::int
   }
 }
 
+/// Fetches the lines that a block of C will be written to, a few at a time: rows of logits lie far
+/// apart, and no hardware sees them coming.
+class CLines {
+ public:
+  CLines(float* c, std::int64_t ldc, std::int64_t rows)
+      : next_(c), ldc_(ldc), left_(rows < 32 ? rows : 32) {}
+  void fetch(int rows) {
+    for (int i = 0; i < rows && left_ > 0; ++i, --left_, next_ += ldc_) {
+      _m_prefetchw(next_);
+      _m_prefetchw(next_ + 16);
+    }
+  }
+
+ private:
+  float* next_;
+  std::int64_t ldc_, left_;
+};
+
 void product_amx(std::int64_t rows, std::int64_t depth, const void* a, std::int64_t a_rows,
                  const void* panel, float* c, std::int64_t ldc, bool add) {
   constexpr std::int64_t kSteps = 18;  // a piece of the panel that stays in the first-level cache
@@ -110,7 +128,8 @@ void product_amx(std::int64_t rows, std::int64_t depth, const void* a, std::int6
         load_c(c + r * ldc, ldc, lower);
       else
         zero_c();
-      multiply(first + r * kSlabBytes, slab, b, some, lower, [] {});
+      CLines lines(c + r * ldc, ldc, rows - r);
+      multiply(first + r * kSlabBytes, slab, b, some, lower, [&] { lines.fetch(4); });
       store_c(c + r * ldc, ldc, lower);
     }
   }
