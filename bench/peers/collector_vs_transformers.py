@@ -18,7 +18,7 @@ import gguf
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 HERE = pathlib.Path(__file__).parent
-PRECISIONS = ["uniform-K1V1", "K1V1", "K2V2", "K4V4"]
+PRECISIONS = ["K2V2", "uniform-K1V1", "K1V1", "K4V4"]
 
 
 def ids_of(model, text):
@@ -43,6 +43,7 @@ def main():
     parser.add_argument("--schemes", type=int, default=1)
     parser.add_argument("--steps", type=int, default=512)
     parser.add_argument("--peer-steps", type=int, default=32)
+    parser.add_argument("--block", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--build", default="build/bench")
     args = parser.parse_args()
@@ -57,7 +58,7 @@ def main():
             "transformers": [sys.executable, str(HERE / "transformers_twin.py"), "--model", args.model, "--tokens",
                              file.name, "--context", str(args.context), "--steps", str(args.peer_steps), "--schemes",
                              str(args.schemes)],
-            "blocked": [*ours, str(args.steps), "256", *names],
+            "blocked": [*ours, str(args.steps), str(args.block), *names],
             "stepwise": [*ours, str(args.peer_steps), "0", *names],
         }
         for _ in range(args.rounds):
