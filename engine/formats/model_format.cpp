@@ -40,17 +40,16 @@ ModelFormat detect_model_format(const std::string& path, std::string_view format
     throw base::IoError(path + ": no such model file" +
                         (error ? " (" + error.message() + ")" : ""));
   }
-  if (format == "huggingface" || (format == "auto" && std::filesystem::is_directory(status))) {
-    throw base::UsageError(path +
-                           ": reading Hugging Face folders is not built in this version; "
-                           "convert the model to a GGUF file");
-  }
-  if (std::filesystem::is_directory(status)) {
+  const bool folder = std::filesystem::is_directory(status);
+  if (folder && format == "gguf") {
     throw base::UsageError(path + ": is a folder; model.format gguf needs a file");
   }
+  if (!folder && format == "huggingface") {
+    throw base::UsageError(path + ": is a file; model.format huggingface needs a folder");
+  }
+  if (folder) return ModelFormat::huggingface;
   if (format == "auto" && !begins_like_gguf(path)) {
-    throw base::IoError(path +
-                        ": is not a GGUF file, and no other format is supported in this version");
+    throw base::IoError(path + ": is neither a GGUF file nor a folder with a Hugging Face model");
   }
   return ModelFormat::gguf;
 }

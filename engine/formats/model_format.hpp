@@ -4,10 +4,11 @@
 
 namespace dgap::engine {
 
-enum class ModelFormat { gguf };
+enum class ModelFormat { gguf, huggingface };
 
-/// What `path` holds. `format`: auto (by the file's first bytes), gguf or huggingface. UsageError
-/// for an unknown or unavailable format, IoError when the file cannot be read or is none of them.
+/// What `path` holds: a GGUF file or a Hugging Face folder. `format`: auto (a folder, or by the
+/// file's first bytes), gguf or huggingface. UsageError for an unknown format or one that `path`
+/// cannot be, IoError when the file cannot be read or is none of them.
 ModelFormat detect_model_format(const std::string& path, std::string_view format);
 
 }  // namespace dgap::engine

@@ -8,7 +8,10 @@ namespace dgap::engine {
 
 std::unique_ptr<Tokenizer> open_tokenizer(const std::string& model_path,
                                           const std::string& format) {
-  detect_model_format(model_path, format);  // GGUF or an error
+  if (detect_model_format(model_path, format) == ModelFormat::huggingface) {
+    throw base::UsageError(model_path +
+                           ": tokenizers of Hugging Face folders are not built in this version");
+  }
   Vocabulary vocabulary = read_vocabulary(GgufFile(model_path));
   try {
     return std::make_unique<ByteLevelTokenizer>(std::move(vocabulary));
