@@ -89,8 +89,8 @@ Attention::Attention(int heads, const CacheShape& shape, const AttentionKernel& 
 }
 
 Attention::Plan::Plan(const Attention& attention, const KvCache& cache, std::int64_t first,
-                      std::int64_t rows)
-    : first_(first), rows_(rows), group_(attention.group_) {
+                      std::int64_t rows, std::int64_t sliding_window)
+    : first_(first), rows_(rows), sliding_window_(sliding_window), group_(attention.group_) {
   const std::int64_t queries = rows * group_, end = first + rows;
   blocks_ = (queries + kPanel - 1) / kPanel;
   const std::int64_t sinks = std::min(cache.sinks(), end);
@@ -106,15 +106,15 @@ Attention::Plan::Plan(const Attention& attention, const KvCache& cache, std::int
     low_[s].resize(low_[s].capacity(), low_[s].back());
     high_[s].resize(low_[s].capacity(), high_[s].back());
   }
-  quantized_ = sinks < window(end - 1);
+  quantized_ = std::max(sinks, oldest(first)) < window(end - 1);
   add_tiles(kSinks, 0, sinks);
   add_tiles(kQuantized, sinks, window(end - 1));
   add_tiles(kWindow, window(first), end);
 }
 
 void Attention::Plan::add_row(std::int64_t row, std::int64_t sinks, std::int64_t exact_begin) {
-  const std::int64_t end = first_ + row + 1;
-  const std::int64_t low[kSegments] = {0, sinks, exact_begin};
+  const std::int64_t end = first_ + row + 1, from = oldest(first_ + row);
+  const std::int64_t low[kSegments] = {from, std::max(from, sinks), std::max(from, exact_begin)};
   const std::int64_t high[kSegments] = {std::min(sinks, end), std::min(exact_begin, end), end};
   for (int s = 0; s < kSegments; ++s) {
     low_[s].insert(low_[s].end(), static_cast<std::size_t>(group_),
@@ -125,6 +125,7 @@ void Attention::Plan::add_row(std::int64_t row, std::int64_t sinks, std::int64_t
 }
 
 void Attention::Plan::add_tiles(Segment segment, std::int64_t begin, std::int64_t end) {
+  begin = std::max(begin, oldest(first_));
   for (std::int64_t base = begin / kAttentionTile * kAttentionTile; base < end;
        base += kAttentionTile) {
     const std::int64_t first = std::max(begin - base, std::int64_t{0});

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -23,11 +24,13 @@ class Attention {
  public:
   Attention(int heads, const CacheShape& shape, const AttentionKernel& kernel);
 
-  /// What the rows at positions [first, first + rows) see, the same for all layers. Made before the
-  /// first layer is appended.
+  /// What the rows at positions [first, first + rows) see, the same for all layers with the same
+  /// sliding window: a row at position i sees tokens j > i - sliding_window (0: all). Made before
+  /// the first layer is appended.
   class Plan {
    public:
-    Plan(const Attention& attention, const KvCache& cache, std::int64_t first, std::int64_t rows);
+    Plan(const Attention& attention, const KvCache& cache, std::int64_t first, std::int64_t rows,
+         std::int64_t sliding_window = 0);
 
    private:
     friend class Attention;
@@ -40,8 +43,12 @@ class Attention {
     };
     void add_row(std::int64_t row, std::int64_t sinks, std::int64_t exact_begin);
     void add_tiles(Segment segment, std::int64_t begin, std::int64_t end);
+    /// First token that a row at `position` sees.
+    std::int64_t oldest(std::int64_t position) const {
+      return sliding_window_ == 0 ? 0 : std::max(position + 1 - sliding_window_, std::int64_t{0});
+    }
 
-    std::int64_t first_, rows_, blocks_;
+    std::int64_t first_, rows_, sliding_window_, blocks_;
     int group_;
     bool quantized_;
     std::vector<Tile> tiles_;
