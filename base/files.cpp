@@ -35,6 +35,19 @@ std::uint64_t regular_file_size(int fd, const std::string& path) {
   return static_cast<std::uint64_t>(info.st_size);
 }
 
+/// Reads until `bytes` is full or the file ends; returns how many were read.
+std::size_t read_up_to(int fd, std::string& bytes, const std::string& path) {
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t n = ::read(fd, bytes.data() + done, bytes.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw_errno(path, "cannot be read");
+    if (n == 0) break;
+    done += static_cast<std::size_t>(n);
+  }
+  return done;
+}
+
 }  // namespace
 
 std::string read_file(const std::filesystem::path& path, std::uint64_t limit) {
@@ -46,16 +59,25 @@ std::string read_file(const std::filesystem::path& path, std::uint64_t limit) {
                   std::to_string(limit) + " are accepted here");
   }
   std::string text(size, '\0');
-  std::size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t n = ::read(fd.get(), text.data() + done, text.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) throw_errno(path.string(), "cannot be read");
-    if (n == 0) break;
-    done += static_cast<std::size_t>(n);
-  }
-  text.resize(done);
+  text.resize(read_up_to(fd.get(), text, path.string()));
   return text;
+}
+
+std::string read_range(const std::filesystem::path& path, std::uint64_t offset,
+                       std::uint64_t length) {
+  const Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd.get() < 0) throw_errno(path.string(), "cannot be opened");
+  const std::uint64_t size = regular_file_size(fd.get(), path.string());
+  if (offset > size || length > size - offset ||
+      ::lseek(fd.get(), static_cast<off_t>(offset), SEEK_SET) < 0) {
+    throw IoError(path.string() + ": has " + std::to_string(size) + " bytes; " +
+                  std::to_string(length) + " from " + std::to_string(offset) +
+                  " on are needed: it has changed while it was being used");
+  }
+  std::string bytes(length, '\0');
+  if (read_up_to(fd.get(), bytes, path.string()) != length)
+    throw IoError(path.string() + ": has changed while it was being used");
+  return bytes;
 }
 
 void sync_path(const std::filesystem::path& path) {

@@ -183,12 +183,13 @@ class Collection {
   /// Of the book that is being decoded; sites of one book follow one another.
   std::span<const std::int32_t> ids_of(std::size_t book) {
     if (!open_book_ || *open_book_ != book) {
-      const std::string text = read_book(schedule_.books[book].book.file);
+      const schemas::CorpusConfig& corpus = config_.corpus;
+      const std::string text = read_book(corpus, schedule_.books[book].book).text;
       if (base::sha256_hex(text) != schedule_.books[book].text_sha256) {
-        throw base::IoError(schedule_.books[book].book.file.string() +
+        throw base::IoError(schedule_.books[book].book.where() +
                             ": has changed while it was being used");
       }
-      ids_ = tokenizer_.encode(text);
+      ids_ = tokenizer_.encode(text, parses_special(corpus));
       open_book_ = book;
     }
     return ids_;

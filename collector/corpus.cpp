@@ -1,6 +1,7 @@
 #include "collector/corpus.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -8,26 +9,29 @@
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "collector/csv.hpp"
+#include "collector/deal.hpp"
+#include "collector/json_lines.hpp"
+#include "collector/plain_text.hpp"
 
 namespace dgap::collector {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kMostBookBytes = std::uint64_t{1} << 30;
+constexpr std::uint64_t kMostMetadataBytes = std::uint64_t{1} << 30;
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
-std::vector<Book> books_of(const fs::path& folder, const std::string& split) {
+std::vector<Book> text_files(const fs::path& folder, const std::string& keys) {
   std::error_code error;
   fs::directory_iterator entries(folder, error);
   if (error) {
-    throw base::IoError(folder.string() + ": cannot be listed: " + error.message() +
-                        " (corpus.path, corpus.splits." + split + ")");
+    throw base::IoError(folder.string() + ": cannot be listed: " + error.message() + " (" + keys +
+                        ")");
   }
   std::vector<Book> books;
   for (const fs::directory_entry& entry : entries) {
     if (entry.path().extension() != ".txt" || !entry.is_regular_file(error)) continue;
-    books.push_back({entry.path().stem().string(), split, entry.path()});
+    books.push_back({entry.path().stem().string(), "", entry.path()});
   }
   if (books.empty()) throw base::IoError(folder.string() + ": holds no books (files named *.txt)");
   std::sort(books.begin(), books.end(),
@@ -40,11 +44,11 @@ void check_names(const std::vector<Book>& books) {
   for (const Book& book : books) {
     const auto [other, is_new] = seen.emplace(book.name, &book);
     if (!is_new) {
-      throw base::FailedError(book.file.string() + ": is also " + other->second->file.string() +
+      throw base::FailedError(book.where() + ": is also " + other->second->where() +
                               "; a book belongs to one split");
     }
     if (base::valid_utf8_prefix(book.name) != book.name.size()) {
-      throw base::IoError(book.file.string() + ": the name is not UTF-8");
+      throw base::IoError(book.where() + ": the name is not UTF-8");
     }
   }
 }
@@ -54,7 +58,7 @@ void check_metadata(const fs::path& file, const std::vector<Book>& books,
   std::error_code ignored;
   if (!fs::exists(file, ignored)) return;
   std::set<std::string> described;
-  const std::string bytes = base::read_file(file, kMostBookBytes);
+  const std::string bytes = base::read_file(file, kMostMetadataBytes);
   std::string_view text = bytes;
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   for (const CsvRow& row : parse_csv(text, file.string())) {
@@ -69,59 +73,84 @@ void check_metadata(const fs::path& file, const std::vector<Book>& books,
   }
 }
 
-[[noreturn]] void refuse_byte(const fs::path& file, std::string_view text, std::size_t offset,
-                              const std::string& what) {
-  const auto line =
-      1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(offset), '\n');
-  throw base::IoError(file.string() + ":" + std::to_string(line) + ": byte " +
-                      std::to_string(offset) + " " + what);
-}
-
-void check_bytes(const fs::path& file, std::string_view text) {
-  const std::size_t valid = base::valid_utf8_prefix(text);
-  if (valid != text.size()) {
-    refuse_byte(file, text, valid,
-                "is not UTF-8; convert the book, e.g. with iconv -f LATIN1 -t UTF-8");
-  }
-  const std::size_t nul = text.find('\0');
-  if (nul != text.npos) refuse_byte(file, text, nul, "is NUL, which no text holds");
-}
-
-}  // namespace
-
-std::vector<Book> list_books(const schemas::CorpusConfig& corpus, base::Progress& progress) {
-  if (corpus.layout != "pg19") {
-    throw base::UsageError("corpus.layout: \"" + corpus.layout +
-                           "\" is unknown; this version reads pg19");
-  }
-  const fs::path root(corpus.path);
+/// Calls list(split, its folder's name) for every split that gives sites.
+template <class List>
+std::vector<Book> of_each_split(const schemas::CorpusConfig& corpus, const List& list) {
   const auto& [train, validation, test] = corpus.splits;
-  const auto& sites = corpus.sites_per_book;
+  const schemas::SitesConfig& sites = corpus.sites_per_book;
   std::vector<Book> books;
-  const auto add = [&](const std::string& split, const std::string& folder, int sites_per_book) {
+  const auto add = [&](const std::string& split, const std::string& name, int sites_per_book) {
     if (sites_per_book == 0) return;
-    std::vector<Book> more = books_of(root / folder, split);
-    books.insert(books.end(), std::make_move_iterator(more.begin()),
-                 std::make_move_iterator(more.end()));
+    for (Book& book : list(split, name)) {
+      book.split = split;
+      books.push_back(std::move(book));
+    }
   };
   add("train", train, sites.train);
   add("validation", validation, sites.validation);
   add("test", test, sites.test);
+  return books;
+}
+
+/// The books that were dealt to splits which give sites, split by split.
+std::vector<Book> by_split(const schemas::CorpusConfig& corpus, const std::vector<Book>& dealt) {
+  return of_each_split(corpus, [&](const std::string& split, const std::string&) {
+    std::vector<Book> books;
+    std::copy_if(dealt.begin(), dealt.end(), std::back_inserter(books),
+                 [&](const Book& book) { return book.split == split; });
+    return books;
+  });
+}
+
+std::vector<Book> list_pg19(const schemas::CorpusConfig& corpus, base::Progress& progress) {
+  const fs::path root(corpus.path);
+  std::vector<Book> books = of_each_split(corpus, [&](const std::string& split, const auto& name) {
+    return text_files(root / name, "corpus.path, corpus.splits." + split);
+  });
   check_names(books);
   check_metadata(root / "metadata.csv", books, progress);
   return books;
 }
 
-std::string read_book(const fs::path& file) {
-  std::string text = base::read_file(file, kMostBookBytes);
-  check_bytes(file, text);
-  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '\r' || i + 1 == text.size() || text[i + 1] != '\n') text[kept++] = text[i];
+std::vector<Book> list_texts(const schemas::CorpusConfig& corpus, base::Progress& progress) {
+  std::vector<Book> books = text_files(corpus.path, "corpus.path");
+  check_names(books);
+  return by_split(corpus, deal(corpus, std::move(books), progress));
+}
+
+std::vector<Book> list_lines(const schemas::CorpusConfig& corpus, base::Progress& progress) {
+  const fs::path root(corpus.path);
+  std::error_code ignored;
+  if (!fs::is_directory(root, ignored)) {
+    std::vector<Book> books = list_json_lines(corpus, root);
+    check_names(books);
+    return by_split(corpus, deal(corpus, std::move(books), progress));
   }
-  text.resize(kept);
-  return text;
+  std::vector<Book> books = of_each_split(corpus, [&](const std::string&, const auto& name) {
+    return list_json_lines(corpus, root / (name + ".jsonl"));
+  });
+  check_names(books);
+  return books;
+}
+
+}  // namespace
+
+std::string Book::where() const {
+  return file.string() + (line > 0 ? ":" + std::to_string(line) : "");
+}
+
+std::vector<Book> list_books(const schemas::CorpusConfig& corpus, base::Progress& progress) {
+  if (corpus.layout == "pg19") return list_pg19(corpus, progress);
+  if (corpus.layout == "texts") return list_texts(corpus, progress);
+  if (corpus.layout == "jsonl" || corpus.layout == "chat") return list_lines(corpus, progress);
+  throw base::UsageError("corpus.layout: \"" + corpus.layout +
+                         "\" is not one of pg19, texts, jsonl and chat");
+}
+
+BookText read_book(const schemas::CorpusConfig& corpus, const Book& book) {
+  if (book.line > 0) return {read_json_line(corpus, book)};
+  PlainText plain = read_plain_text(book.file);
+  return {std::move(plain.text), plain.trimmed};
 }
 
 }  // namespace dgap::collector

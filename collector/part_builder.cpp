@@ -6,7 +6,13 @@ namespace dgap::collector {
 
 PartBuilder::PartBuilder(const schemas::TraceHeader& header, const schemas::Config& config,
                          std::int64_t steps, PairedBlock& rows, base::Progress& progress)
-    : rows_(rows), progress_(progress), steps_per_unit_(config.corpus.decode_steps) {
+    : rows_(rows),
+      progress_(progress),
+      steps_per_unit_(config.corpus.decode_steps),
+      layout_(config.corpus.layout),
+      domain_(layout_ == "pg19"   ? "books"
+              : layout_ == "chat" ? "chat"
+                                  : "text") {
   part_.header = header;
   part_.config_yaml = schemas::to_trace_yaml(config);
   part_.top = rows.shape().top;
@@ -26,7 +32,7 @@ void PartBuilder::begin_pass(const ScheduledBook& book, const Pass& pass,
 
 void PartBuilder::begin_unit(int context) {
   schemas::TraceUnit unit;
-  unit.book = book_->book.name, unit.source = "pg19", unit.domain = "books";
+  unit.book = book_->book.name, unit.source = layout_, unit.domain = domain_;
   unit.split = book_->book.split, unit.text_sha256 = book_->text_sha256;
   unit.context = context, unit.start = start_, unit.steps = steps_per_unit_;
   unit.first_step = part_.steps();
@@ -68,7 +74,7 @@ schemas::TracePart PartBuilder::take() {
 }
 
 std::string PartBuilder::where(std::int64_t first) const {
-  return book_->book.file.string() + ", prefix of " + std::to_string(part_.units.back().context) +
+  return book_->book.where() + ", prefix of " + std::to_string(part_.units.back().context) +
          " tokens from " + std::to_string(start_) + ", steps from " + std::to_string(first);
 }
 

@@ -31,6 +31,7 @@ class PartBuilder : public TwinDecode::Listener {
   PairedBlock& rows_;
   base::Progress& progress_;
   std::int32_t steps_per_unit_;
+  std::string layout_, domain_;
   schemas::TracePart part_;
   const ScheduledBook* book_ = nullptr;
   std::int64_t start_ = 0;

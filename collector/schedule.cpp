@@ -3,6 +3,7 @@
 #include <tbb/parallel_for.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 
 #include "base/error.hpp"
@@ -19,14 +20,21 @@ int sites_of(const schemas::SitesConfig& sites, std::string_view split) {
   return split == "train" ? sites.train : split == "validation" ? sites.validation : sites.test;
 }
 
-std::vector<ScheduledBook> measure(std::vector<Book> books, const engine::Tokenizer& tokenizer) {
+std::vector<ScheduledBook> measure(const schemas::CorpusConfig& corpus, std::vector<Book> books,
+                                   const engine::Tokenizer& tokenizer, base::Progress& progress) {
   std::vector<ScheduledBook> measured(books.size());
+  std::atomic<std::int64_t> trimmed{0};
   tbb::parallel_for(std::size_t{0}, books.size(), [&](std::size_t i) {
     base::throw_if_stop_requested();
-    const std::string text = read_book(books[i].file);
-    const auto tokens = static_cast<std::int64_t>(tokenizer.encode(text).size());
-    measured[i] = {std::move(books[i]), base::sha256_hex(text), tokens};
+    const BookText book = read_book(corpus, books[i]);
+    const auto tokens = std::ssize(tokenizer.encode(book.text, parses_special(corpus)));
+    measured[i] = {std::move(books[i]), base::sha256_hex(book.text), tokens};
+    trimmed += book.trimmed;
   });
+  if (trimmed > 0) {
+    progress.info("a Project Gutenberg header or footer was left out of " +
+                  std::to_string(trimmed) + " books");
+  }
   return measured;
 }
 
@@ -37,7 +45,7 @@ void check_texts(const std::vector<ScheduledBook>& books, base::Progress& progre
     const auto [other, is_new] = seen.emplace(book.text_sha256, &book.book);
     if (is_new) continue;
     const std::string message =
-        book.book.file.string() + ": has the same text as " + other->second->file.string();
+        book.book.where() + ": has the same text as " + other->second->where();
     if (other->second->split != book.book.split)
       throw base::FailedError(message + "; a book belongs to one split");
     progress.warn(message);
@@ -73,6 +81,10 @@ void check_splits(const Schedule& schedule, const schemas::CorpusConfig& corpus,
       longest = std::max(longest, book.tokens);
     }
     if (usable > 0) continue;
+    if (books == 0) {
+      throw base::FailedError(std::string("split ") + split +
+                              ": the corpus is too small to give it a text (corpus.shares)");
+    }
     throw base::FailedError(
         std::string("split ") + split + ": all " + std::to_string(books) +
         " books are too short: the longest has " + std::to_string(longest) + " tokens, and " +
@@ -81,13 +93,27 @@ void check_splits(const Schedule& schedule, const schemas::CorpusConfig& corpus,
   }
 }
 
+/// A conversation is read from its beginning: once.
+std::vector<std::int64_t> starts_in(const schemas::CorpusConfig& corpus, const ScheduledBook& book,
+                                    std::int64_t needed) {
+  if (corpus.layout == "chat") {
+    return book.tokens < needed ? std::vector<std::int64_t>{} : std::vector<std::int64_t>{0};
+  }
+  return site_starts(book.tokens, needed, corpus.front_matter,
+                     sites_of(corpus.sites_per_book, book.book.split), corpus.decode_steps);
+}
+
 }  // namespace
+
+bool parses_special(const schemas::CorpusConfig& corpus) {
+  return corpus.special_tokens || corpus.layout == "chat";
+}
 
 Schedule make_schedule(const schemas::Config& config, const engine::Tokenizer& tokenizer,
                        base::Progress& progress) {
   const schemas::CorpusConfig& corpus = config.corpus;
   Schedule schedule;
-  schedule.books = measure(list_books(corpus, progress), tokenizer);
+  schedule.books = measure(corpus, list_books(corpus, progress), tokenizer, progress);
   check_texts(schedule.books, progress);
   const int longest =
       *std::max_element(corpus.context_lengths.begin(), corpus.context_lengths.end());
@@ -98,9 +124,7 @@ Schedule make_schedule(const schemas::Config& config, const engine::Tokenizer& t
       share_passes(corpus.context_lengths, corpus.decode_steps);
   for (std::size_t i = 0; i < schedule.books.size(); ++i) {
     const ScheduledBook& book = schedule.books[i];
-    const int sites = sites_of(corpus.sites_per_book, book.book.split);
-    const std::vector<std::int64_t> starts =
-        site_starts(book.tokens, needed, corpus.front_matter, sites, corpus.decode_steps);
+    const std::vector<std::int64_t> starts = starts_in(corpus, book, needed);
     schedule.skipped_books += starts.empty();
     for (const std::int64_t start : starts) {
       for (const std::vector<int>& contexts : shared) {

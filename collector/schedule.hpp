@@ -45,6 +45,9 @@ struct Schedule {
 Schedule make_schedule(const schemas::Config& config, const engine::Tokenizer& tokenizer,
                        base::Progress& progress);
 
+/// Whether the texts of special tokens become those tokens.
+bool parses_special(const schemas::CorpusConfig& corpus);
+
 /// Ids of a pass: BOS where the model wants one, the prefix of its longest context, and the
 /// targets.
 std::vector<std::int32_t> tokens_of(const Pass& pass, std::span<const std::int32_t> book,

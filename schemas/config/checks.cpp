@@ -38,6 +38,9 @@ void check_corpus(const Checker& check, const Config& config) {
   check.require(splits.test != splits.train && splits.test != splits.validation,
                 "corpus.splits.test",
                 "must differ from the train and validation splits, got " + splits.test);
+  const SharesConfig& shares = config.corpus.shares;
+  check.require(shares.train + shares.validation + shares.test > 0.0, "corpus.shares",
+                "must not all be 0");
   const int shortest = config.corpus.context_lengths.front();
   for (std::size_t i = 0; i < config.precisions.size(); ++i) {
     const Scheme& scheme = config.precisions[i];

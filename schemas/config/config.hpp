@@ -43,10 +43,19 @@ struct SitesConfig {
   bool operator==(const SitesConfig&) const = default;
 };
 
+struct SharesConfig {
+  double train = 0.8, validation = 0.1, test = 0.1;
+  bool operator==(const SharesConfig&) const = default;
+};
+
 struct CorpusConfig {
   std::string path;  // required
   std::string layout = "pg19";
   SplitConfig splits;
+  SharesConfig shares;                   // of a corpus without splits
+  std::string text_key = "text";         // jsonl
+  std::string chat_template = "chatml";  // chat
+  bool special_tokens = false;           // their texts become those tokens; always so in chat
   std::vector<int> context_lengths = {1024};
   int decode_steps = 256;
   SitesConfig sites_per_book;  // one integer, or {train, validation, test}

@@ -73,8 +73,11 @@ void describe_model(V& v, C& model) {
 
 template <class V, class C>
 void describe_corpus(V& v, C& corpus) {
-  v.field("path", corpus.path, Text{}, "folder of the corpus; required");
-  v.field("layout", corpus.layout, Choice{{"pg19"}}, "pg19: `<path>/<split>/<book>.txt`");
+  v.field("path", corpus.path, Text{}, "folder or file of the corpus; required");
+  v.field("layout", corpus.layout, Choice{{"pg19", "texts", "jsonl", "chat"}},
+          "pg19: `<path>/<split>/<book>.txt`; texts: `<path>/*.txt`, dealt to the splits; jsonl: "
+          "JSON lines with a text, a file (dealt) or `<path>/<split>.jsonl`; chat: the same with "
+          "`messages` of `role` and `content`");
   v.section("splits", "which split of the corpus plays which part; three distinct names", [&] {
     v.field("train", corpus.splits.train, Name{},
             "split that detector and corrector are trained on");
@@ -82,6 +85,18 @@ void describe_corpus(V& v, C& corpus) {
             "split that windows, early stopping and τ are chosen on");
     v.field("test", corpus.splits.test, Name{}, "split that reports are made from");
   });
+  v.section("shares", "how a corpus without splits is dealt, in proportion", [&] {
+    v.field("train", corpus.shares.train, RealRange{0, 1e6}, "share of the train split");
+    v.field("validation", corpus.shares.validation, RealRange{0, 1e6},
+            "share of the validation split");
+    v.field("test", corpus.shares.test, RealRange{0, 1e6}, "share of the test split");
+  });
+  v.field("text_key", corpus.text_key, Text{}, "key of the text in a jsonl corpus");
+  v.field("chat_template", corpus.chat_template, Choice{{"chatml", "llama2", "llama3", "mistral"}},
+          "how a chat corpus is written for the model; chatml: SmolLM2 and Qwen2");
+  v.field("special_tokens", corpus.special_tokens, Any{},
+          "the texts of special tokens become those tokens, for texts that are templated already; "
+          "always so in a chat corpus");
   v.field("context_lengths", corpus.context_lengths, IntegerList{1, 64, {1, kMaxTokens}, true},
           "prefix lengths in tokens, ascending; every site is decoded at each");
   v.field("decode_steps", corpus.decode_steps, IntegerRange{1, kMaxTokens},

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "collector/csv.hpp"
+#include "collector/plain_text.hpp"
 #include "corpus_folder.hpp"
 
 namespace dgap::collector {
@@ -57,7 +58,7 @@ class CorpusTest : public ::testing::Test {
  protected:
   std::string read(std::string_view bytes) {
     write_text(folder_ / "book.txt", bytes);
-    return read_book(folder_ / "book.txt");
+    return read_plain_text(folder_ / "book.txt").text;
   }
   std::string refusal(std::string_view bytes) {
     return message_of([&] { read(bytes); });

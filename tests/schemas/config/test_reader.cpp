@@ -204,7 +204,8 @@ TEST(ConfigReader, CorpusAndPrecisionsAreChecked) {
   EXPECT_THAT(corpus("sites_per_book: 0"), HasSubstr("corpus.sites_per_book: must be in [1, "));
   EXPECT_THAT(corpus("sites_per_book: {trian: 1}"),
               HasSubstr("sites_per_book.trian: unknown key; did you mean train?"));
-  EXPECT_THAT(corpus("layout: flat"), HasSubstr("corpus.layout: must be pg19, got \"flat\""));
+  EXPECT_THAT(corpus("layout: flat"),
+              HasSubstr("corpus.layout: must be one of pg19, texts, jsonl and chat, got \"flat\""));
   EXPECT_THAT(corpus("splits: {test: train}"), HasSubstr("corpus.splits.test: must differ"));
   EXPECT_THAT(corpus("splits: {validation: train}"),
               HasSubstr("corpus.splits.validation: must differ"));
