@@ -2,7 +2,6 @@
 #include <nlohmann/json.hpp>
 
 #include "app/describe.hpp"
-#include "base/stop.hpp"
 #include "engine/formats/gguf_file.hpp"
 #include "engine/formats/open_weights.hpp"
 #include "engine/tokenizer/tokenizer.hpp"
@@ -30,18 +29,6 @@ Json tokenizer(const std::string& path) {
           {"sha256", t->sha256()}};
 }
 
-/// Dequantises every tensor, which refuses infinities and NaN.
-void read_all(const engine::WeightSource& weights) {
-  const engine::HyperParameters& p = weights.parameters();
-  weights.embedding();
-  weights.output_norm();
-  if (!p.tied_embeddings) weights.output_matrix();
-  for (int i = 0; i < p.layers; ++i) {
-    base::throw_if_stop_requested();
-    weights.layer(i);
-  }
-}
-
 }  // namespace
 
 Json describe_model(const std::filesystem::path& file, bool whole) {
@@ -62,11 +49,11 @@ Json describe_model(const std::filesystem::path& file, bool whole) {
                  {"kv_heads", p.kv_heads},
                  {"head_dim", p.head_dim},
                  {"context_length", p.context_length},
-                 {"rope_theta", p.rope_theta},
+                 {"rope_theta", p.rope.theta},
                  {"tied_embeddings", p.tied_embeddings},
                  {"tokenizer", tokenizer(file.string())}};
   if (whole) {
-    read_all(*weights);
+    engine::check_weights(*weights);
     answer["sha256"] = weights->sha256();
   }
   return answer;

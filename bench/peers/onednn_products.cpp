@@ -100,7 +100,8 @@ class OneDnnProduct {
 
 double our_seconds(engine::Compute compute, std::int64_t rows, std::int64_t outputs, std::int64_t inputs) {
   engine::PanelMatrix matrix(engine::product_kernel(engine::detected_isa(), compute), outputs, inputs);
-  engine::set_rows(matrix, random_values(outputs * inputs), [](std::int64_t r) { return r; });
+  const std::vector<float> weights = random_values(outputs * inputs);
+  for (std::int64_t r = 0; r < outputs; ++r) matrix.set_row(r, weights.data() + r * inputs);
   engine::Activations x(compute, inputs);
   x.reserve(rows);
   const std::vector<float> values = random_values(rows * inputs);

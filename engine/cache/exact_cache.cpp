@@ -30,7 +30,7 @@ ExactCache::ExactCache(const CacheShape& shape, ExactCacheType type, std::int64_
     : shape_(checked(shape)),
       type_(type),
       keep_pre_rope_(keep_pre_rope),
-      rope_(shape.head_dim, shape.rope_theta, capacity),
+      rope_(shape.head_dim, shape.rope, capacity),
       heads_(static_cast<std::size_t>(shape.layers * shape.kv_heads),
              Head{Rows(shape.head_dim, type), Rows(shape.head_dim, type),
                   Rows(shape.head_dim, type)}) {

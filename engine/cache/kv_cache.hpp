@@ -4,6 +4,7 @@
 #include <span>
 
 #include "engine/model/decoder.hpp"
+#include "engine/model/rope_parameters.hpp"
 #include "schemas/scheme/scheme.hpp"
 
 /// Key/value caches of one sequence. The attention (engine/backend/cpu/attention) knows only this.
@@ -19,11 +20,10 @@ namespace dgap::engine {
 
 struct CacheShape {
   int layers = 0, kv_heads = 0, head_dim = 0;
-  double rope_theta = 10000.0;
+  RopeParameters rope = {};
 };
 
-/// Cosines and sines of RoPE for positions [0, capacity), computed in f64, stored f32:
-/// angle(p, i) = p * theta^(-2 i / head_dim), i < head_dim / 2.
+/// Cosines and sines of RoPE for positions [0, capacity), computed in f64, stored f32.
 class RopeTable;
 
 enum class Copy { exact, quantized };

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <iterator>
 #include <string>
 
 #include "base/error.hpp"
 #include "base/multiversion.hpp"
 #include "engine/cache/lanes.hpp"
+#include "engine/cache/rope_frequencies.hpp"
 
 namespace dgap::engine {
 namespace {
@@ -79,27 +81,35 @@ DGAP_MULTIVERSION void rotate_rows(std::int64_t rows, std::int64_t half, const f
 
 }  // namespace
 
-RopeTable::RopeTable(int head_dim, double theta, std::int64_t capacity) : head_dim_(head_dim) {
+RopeTable::RopeTable(int head_dim, const RopeParameters& parameters, std::int64_t capacity)
+    : head_dim_(head_dim), parameters_(parameters) {
   if (head_dim <= 0 || head_dim % 2 != 0)
     throw base::FailedError("head_dim " + std::to_string(head_dim) +
                             ": rotary embeddings pair channels, so it must be even and positive");
-  for (int i = 0; i < head_dim / 2; ++i)
-    frequencies_.push_back(std::pow(theta, -2.0 * i / head_dim));
+  if (!parameters.divisors.empty() && std::ssize(parameters.divisors) != head_dim / 2)
+    throw base::FailedError("RoPE has " + std::to_string(parameters.divisors.size()) +
+                            " frequency divisors for " + std::to_string(head_dim / 2) + " pairs");
   reserve(capacity);
 }
 
 void RopeTable::reserve(std::int64_t capacity) {
   if (capacity <= capacity_) return;
   if (capacity_ > 0) capacity = std::max(capacity, capacity_ + capacity_ / 2);
-  const std::size_t half = frequencies_.size();
+  const auto half = static_cast<std::size_t>(head_dim_ / 2);
   cosines_.resize(static_cast<std::size_t>(capacity) * half);
   sines_.resize(cosines_.size());
-  for (std::int64_t p = capacity_; p < capacity; ++p)
+  const bool moving = parameters_.scaling == RopeParameters::Scaling::dynamic;
+  const double scale = rope_attention_factor(parameters_);
+  std::vector<double> frequencies = rope_frequencies(parameters_, head_dim_, capacity_ + 1);
+  for (std::int64_t p = capacity_; p < capacity; ++p) {
+    if (moving && p >= parameters_.original_context)
+      frequencies = rope_frequencies(parameters_, head_dim_, p + 1);
     for (std::size_t i = 0; i < half; ++i) {
-      const double angle = static_cast<double>(p) * frequencies_[i];
-      cosines_[index(p) + i] = static_cast<float>(std::cos(angle));
-      sines_[index(p) + i] = static_cast<float>(std::sin(angle));
+      const double angle = static_cast<double>(p) * frequencies[i];
+      cosines_[index(p) + i] = static_cast<float>(scale * std::cos(angle));
+      sines_[index(p) + i] = static_cast<float>(scale * std::sin(angle));
     }
+  }
   capacity_ = capacity;
 }
 

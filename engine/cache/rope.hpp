@@ -2,16 +2,21 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/model/rope_parameters.hpp"
+
 namespace dgap::engine {
 
 /// Rotary position embedding, arXiv:2104.09864, in the Hugging Face pairing (channel i with channel
-/// i + head_dim / 2): angle(p, i) = p * theta^(-2 i / head_dim), i < head_dim / 2. Cosines and
-/// sines are computed in f64 and stored as f32 [capacity, head_dim / 2]; the rotation itself is
-/// f32.
+/// i + head_dim / 2): angle(p, i) = p * rope_frequencies[i], i < head_dim / 2. Cosines and sines,
+/// times the attention factor, are computed in f64 and stored as f32 [capacity, head_dim / 2]; the
+/// rotation itself is f32.
+///
+/// With dynamic scaling the frequencies are those of length p + 1 at each position p: what a token
+/// decoded step by step gets, so that prefill, block and step agree.
 class RopeTable {
  public:
-  /// head_dim even and positive (FailedError otherwise).
-  RopeTable(int head_dim, double theta, std::int64_t capacity = 0);
+  /// head_dim even and positive, divisors of the right number (FailedError otherwise).
+  RopeTable(int head_dim, const RopeParameters& parameters, std::int64_t capacity = 0);
 
   /// Makes positions [0, capacity) usable; grows geometrically. Not thread-safe.
   void reserve(std::int64_t capacity);
@@ -39,7 +44,7 @@ class RopeTable {
 
   int head_dim_;
   std::int64_t capacity_ = 0;
-  std::vector<double> frequencies_;  // [head_dim / 2]
+  RopeParameters parameters_;
   std::vector<float> cosines_, sines_;
 };
 

@@ -12,4 +12,7 @@ namespace dgap::engine {
 /// throw IoError for tensors that hold infinities or NaN. Thread-safe.
 std::unique_ptr<WeightSource> open_weights(const std::string& path, const std::string& format);
 
+/// Reads every tensor; IoError for the first that holds infinities or NaN.
+void check_weights(const WeightSource& weights);
+
 }  // namespace dgap::engine

@@ -16,10 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   try {
     const auto source = dgap::engine::open_weights(path, "gguf");
-    source->embedding();
-    source->output_norm();
-    for (int i = 0; i < source->parameters().layers; ++i) source->layer(i);
-    if (!source->parameters().tied_embeddings) source->output_matrix();
+    dgap::engine::check_weights(*source);
   } catch (const dgap::base::Error&) {
   }
   return 0;

@@ -22,6 +22,9 @@ const WeightSource& checked(const WeightSource& source) {
               std::to_string(p.kv_heads) + " key/value heads");
   require(p.head_dim > 0 && p.head_dim % 2 == 0,
           "head_dim " + std::to_string(p.head_dim) + " must be even and positive");
+  require(p.sliding_window >= 0 &&
+              (p.windowed.empty() || std::ssize(p.windowed) == std::int64_t{p.layers}),
+          "sliding windows must be given for each layer");
   return source;
 }
 
@@ -33,6 +36,7 @@ ModelInfo model_info(const CpuModel& model) {
   info.layers = p.layers, info.heads = p.heads, info.kv_heads = p.kv_heads;
   info.head_dim = p.head_dim, info.context_length = p.context_length;
   info.model_sha256 = model.sha256;
+  info.notes = p.notes;
   return info;
 }
 
@@ -48,7 +52,7 @@ Compute resolve_compute(const std::string& name, Isa isa) {
 CpuDecoder::CpuDecoder(const WeightSource& source, const DecoderOptions& options, Isa isa)
     : model_(checked(source), isa, resolve_compute(options.compute, isa)),
       info_(model_info(model_)),
-      shape_{info_.layers, info_.kv_heads, info_.head_dim, model_.parameters.rope_theta},
+      shape_{info_.layers, info_.kv_heads, info_.head_dim, model_.parameters.rope},
       exact_cache_(options.exact_cache),
       attention_(info_.heads, shape_, attention_kernel(isa, model_.compute)) {}
 
@@ -68,7 +72,7 @@ std::shared_ptr<const RopeTable> CpuDecoder::rope(std::int64_t capacity) const {
   const std::lock_guard lock(mutex_);
   const std::int64_t have = rope_ == nullptr ? 0 : rope_->capacity();
   if (have < capacity) {
-    rope_ = std::make_shared<RopeTable>(info_.head_dim, shape_.rope_theta,
+    rope_ = std::make_shared<RopeTable>(info_.head_dim, shape_.rope,
                                         std::max({capacity, 2 * have, kAtLeast}));
   }
   return rope_;

@@ -20,9 +20,9 @@ struct CpuWorkspace {
   Attention::Workspace attention;
 };
 
-/// Decoder-only transformers of the Llama family on the CPU: RMSNorm, RoPE, grouped-query
-/// attention, SwiGLU. The residual stream, norms, RoPE, softmax and SwiGLU are f32 in both compute
-/// types.
+/// Decoder-only transformers of the Llama, Mistral and Qwen2 families on the CPU: RMSNorm, RoPE,
+/// grouped-query attention (with biases and sliding windows where the model has them), SwiGLU. The
+/// residual stream, norms, biases, RoPE, scores, softmax and SwiGLU are f32 in both compute types.
 ///
 /// A token's logits are the same bits whether it is appended alone, in a block or in a prefill, for
 /// any thread count (kernels.hpp). Sequences of one decoder may be used by different threads.

@@ -1,6 +1,5 @@
 #include "engine/backend/cpu/cpu_model.hpp"
 
-#include "base/error.hpp"
 #include "base/stop.hpp"
 
 namespace dgap::engine {
@@ -8,66 +7,68 @@ namespace {
 
 constexpr std::int64_t kHalfPanel = kPanel / 2;
 
+/// Reads tensors straight into the kernels' layout.
 class Builder {
  public:
-  Builder(const CpuModel& model)
-      : model_(model), kernel_(product_kernel(model.isa, model.compute)) {}
+  Builder(const CpuModel& model, const WeightSource& source)
+      : model_(model), source_(source), kernel_(product_kernel(model.isa, model.compute)) {}
 
-  CpuModel::Layer layer(const LayerWeights& weights) const {
-    const HyperParameters& p = model_.parameters;
-    const std::int64_t queries = model_.query_width(), kv = model_.kv_width();
+  CpuModel::Layer layer(int index) const {
     CpuModel::Layer layer;
-    layer.attention_norm = vector(weights.attention_norm, "attention norm");
-    layer.ffn_norm = vector(weights.ffn_norm, "feed-forward norm");
-    layer.query_key_value = PanelMatrix(
-        kernel_, model_.value_output() + round_up<std::int64_t>(kv, kPanel), p.hidden_size);
-    fill(layer.query_key_value, weights.query, queries, 0, "query");
-    fill(layer.query_key_value, weights.key, kv, model_.key_output(), "key");
-    fill(layer.query_key_value, weights.value, kv, model_.value_output(), "value");
-    layer.output = matrix(weights.output, p.hidden_size, queries, "attention output");
-    layer.gate_up = gate_up(weights);
-    layer.down = matrix(weights.down, p.hidden_size, p.intermediate_size, "down");
+    layer.attention_norm = read_weights(source_, WeightRole::attention_norm, index);
+    layer.ffn_norm = read_weights(source_, WeightRole::ffn_norm, index);
+    const std::int64_t outputs =
+        model_.value_output() + round_up<std::int64_t>(model_.kv_width(), kPanel);
+    layer.query_key_value = PanelMatrix(kernel_, outputs, model_.parameters.hidden_size);
+    fill(layer.query_key_value, WeightRole::query, index, 0);
+    fill(layer.query_key_value, WeightRole::key, index, model_.key_output());
+    fill(layer.query_key_value, WeightRole::value, index, model_.value_output());
+    if (model_.parameters.attention_bias) {
+      layer.query_key_value_bias.resize(static_cast<std::size_t>(outputs));
+      place(layer, WeightRole::query_bias, index, 0);
+      place(layer, WeightRole::key_bias, index, model_.key_output());
+      place(layer, WeightRole::value_bias, index, model_.value_output());
+    }
+    layer.output = matrix(WeightRole::output, index);
+    layer.output_bias = read_weights(source_, WeightRole::attention_output_bias, index);
+    layer.gate_up = gate_up(index);
+    layer.down = matrix(WeightRole::down, index);
     return layer;
   }
 
-  PanelMatrix matrix(const std::vector<float>& weights, std::int64_t outputs, std::int64_t inputs,
-                     const char* what) const {
-    PanelMatrix matrix(kernel_, outputs, inputs);
-    fill(matrix, weights, outputs, 0, what);
+  PanelMatrix matrix(WeightRole role, int index = 0) const {
+    const WeightShape shape = weight_shape(model_.parameters, role);
+    PanelMatrix matrix(kernel_, shape.rows, shape.columns);
+    fill(matrix, role, index, 0);
     return matrix;
-  }
-
-  std::vector<float> vector(const std::vector<float>& weights, const char* what) const {
-    check(weights, model_.parameters.hidden_size, what);
-    return weights;
   }
 
  private:
-  PanelMatrix gate_up(const LayerWeights& weights) const {
+  PanelMatrix gate_up(int index) const {
     const HyperParameters& p = model_.parameters;
-    check(weights.gate, p.intermediate_size * p.hidden_size, "gate");
-    check(weights.up, p.intermediate_size * p.hidden_size, "up");
     PanelMatrix matrix(kernel_, 2 * round_up(p.intermediate_size, kHalfPanel), p.hidden_size);
     const auto gate = [](std::int64_t i) { return i / kHalfPanel * kPanel + i % kHalfPanel; };
-    set_rows(matrix, weights.gate, gate);
-    set_rows(matrix, weights.up, [&](std::int64_t i) { return gate(i) + kHalfPanel; });
+    source_.read(WeightRole::gate, index,
+                 [&](std::int64_t row, const float* values) { matrix.set_row(gate(row), values); });
+    source_.read(WeightRole::up, index, [&](std::int64_t row, const float* values) {
+      matrix.set_row(gate(row) + kHalfPanel, values);
+    });
     return matrix;
   }
 
-  void fill(PanelMatrix& matrix, const std::vector<float>& weights, std::int64_t outputs,
-            std::int64_t first, const char* what) const {
-    check(weights, outputs * matrix.inputs(), what);
-    set_rows(matrix, weights, [first](std::int64_t row) { return first + row; });
+  void fill(PanelMatrix& matrix, WeightRole role, int index, std::int64_t first) const {
+    source_.read(role, index, [&](std::int64_t row, const float* values) {
+      matrix.set_row(first + row, values);
+    });
   }
 
-  void check(const std::vector<float>& weights, std::int64_t size, const char* what) const {
-    if (std::ssize(weights) == size) return;
-    throw base::IoError(model_.parameters.name + ": the " + what + " tensor has " +
-                        std::to_string(weights.size()) + " values; the hyper-parameters ask for " +
-                        std::to_string(size));
+  void place(CpuModel::Layer& layer, WeightRole role, int index, std::int64_t first) const {
+    const std::vector<float> bias = read_weights(source_, role, index);
+    std::copy(bias.begin(), bias.end(), layer.query_key_value_bias.begin() + first);
   }
 
   const CpuModel& model_;
+  const WeightSource& source_;
   const ProductKernel& kernel_;
 };
 
@@ -75,18 +76,17 @@ class Builder {
 
 CpuModel::CpuModel(const WeightSource& source, Isa isa_, Compute compute_)
     : parameters(source.parameters()), sha256(source.sha256()), isa(isa_), compute(compute_) {
-  const Builder builder(*this);
-  const std::int64_t vocab = parameters.vocab_size, hidden = parameters.hidden_size;
-  output_norm = builder.vector(source.output_norm(), "output norm");
+  const Builder builder(*this, source);
+  output_norm = read_weights(source, WeightRole::output_norm);
   if (parameters.tied_embeddings) {
-    output_matrix = builder.matrix(source.embedding(), vocab, hidden, "embedding");
+    output_matrix = builder.matrix(WeightRole::embedding);
   } else {
-    input_embedding = builder.matrix(source.embedding(), vocab, hidden, "embedding");
-    output_matrix = builder.matrix(source.output_matrix(), vocab, hidden, "output");
+    input_embedding = builder.matrix(WeightRole::embedding);
+    output_matrix = builder.matrix(WeightRole::output_matrix);
   }
   for (int i = 0; i < parameters.layers; ++i) {
     base::throw_if_stop_requested();
-    layers.push_back(builder.layer(source.layer(i)));
+    layers.push_back(builder.layer(i));
   }
 }
 

@@ -9,18 +9,19 @@
 
 namespace dgap::engine {
 
-/// Weights of a Llama-family model in the layout of one instruction set's kernels.
+/// Weights of a Llama, Mistral or Qwen2 model in the layout of one instruction set's kernels.
 struct CpuModel {
   struct Layer {
     std::vector<float> attention_norm, ffn_norm;
-    PanelMatrix query_key_value;  // each of the three begins at a whole panel
+    PanelMatrix query_key_value;              // each of the three begins at a whole panel
+    std::vector<float> query_key_value_bias;  // [outputs of that]; empty where there is none
     PanelMatrix output;
-    PanelMatrix gate_up;  // a panel: 16 gates, then the 16 ups that they go with
+    std::vector<float> output_bias;  // [hidden]; empty where there is none
+    PanelMatrix gate_up;             // a panel: 16 gates, then the 16 ups that they go with
     PanelMatrix down;
   };
 
-  /// Converts tensor by tensor, so that the peak is the packed weights and one layer of f32.
-  /// IoError when a tensor's size is not what the hyper-parameters say.
+  /// Converts row by row: no copy but the packed one.
   CpuModel(const WeightSource& source, Isa isa, Compute compute);
 
   std::int64_t query_width() const { return std::int64_t{parameters.heads} * parameters.head_dim; }

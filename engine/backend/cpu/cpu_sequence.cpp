@@ -73,13 +73,21 @@ class Pass {
       else if (output >= model_.key_output())
         to = ws_.keys.data(), begin = model_.key_output(), width = model_.kv_width();
       const std::int64_t column = output - begin;
-      multiply_panel(matrix, panel, ws_.normed, first, rows, width - column,
-                     to + first * width + column, width, false);
+      to += first * width + column;
+      multiply_panel(matrix, panel, ws_.normed, first, rows, width - column, to, width, false);
+      if (!layer.query_key_value_bias.empty())
+        add_bias(rows, std::min<std::int64_t>(kPanel, width - column),
+                 layer.query_key_value_bias.data() + output, to, width);
     });
   }
 
   void project_attention(const CpuModel::Layer& layer) {
     multiply(layer.output, ws_.attended, rows_, ws_.residual.data(), true);
+    if (layer.output_bias.empty()) return;
+    const std::int64_t hidden = model_.parameters.hidden_size;
+    for_each_row(rows_, [&](std::int64_t r) {
+      add_bias(1, hidden, layer.output_bias.data(), ws_.residual.data() + r * hidden, hidden);
+    });
   }
 
   void feed_forward(const CpuModel::Layer& layer) {
@@ -200,7 +208,9 @@ void CpuSequence::check(std::span<const std::int32_t> tokens) const {
 void CpuSequence::forward(std::span<const std::int32_t> tokens, CpuWorkspace& workspace) {
   const std::int64_t rows = std::ssize(tokens), first = length();
   const CpuModel& model = decoder_.model_;
-  const Attention::Plan plan(decoder_.attention_, *cache_, first, rows);
+  const Attention::Plan whole(decoder_.attention_, *cache_, first, rows);
+  const Attention::Plan windowed(decoder_.attention_, *cache_, first, rows,
+                                 model.parameters.sliding_window);
   const std::shared_ptr<const RopeTable> rope = decoder_.rope(first + rows);
   Pass pass(model, rows, workspace);
   pass.embed(tokens);
@@ -208,6 +218,7 @@ void CpuSequence::forward(std::span<const std::int32_t> tokens, CpuWorkspace& wo
     const CpuModel::Layer& layer = model.layers[static_cast<std::size_t>(l)];
     pass.project_queries_keys_values(layer);
     cache_->append(l, rows, workspace.keys.data(), workspace.values.data());
+    const auto& plan = model.parameters.window(l) > 0 ? windowed : whole;
     decoder_.attention_.run(plan, *cache_, *rope, l, workspace.queries.data(), workspace.attended,
                             workspace.attention);
     pass.project_attention(layer);

@@ -32,6 +32,12 @@ DGAP_MULTIVERSION void swiglu(std::int64_t rows, float* values) {
     }
 }
 
+DGAP_MULTIVERSION void add_bias(std::int64_t rows, std::int64_t n, const float* bias, float* x,
+                                std::int64_t stride) {
+  for (std::int64_t r = 0; r < rows; ++r, x += stride)
+    for (std::int64_t i = 0; i < n; ++i) x[i] += bias[i];
+}
+
 DGAP_MULTIVERSION bool all_finite(std::int64_t rows, std::int64_t n, const float* x,
                                   std::int64_t stride) {
   std::uint32_t largest = 0;  // exponent bits, all ones for NaN and infinities

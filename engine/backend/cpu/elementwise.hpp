@@ -11,6 +11,9 @@ void rms_norm(std::int64_t n, const float* x, const float* weight, float epsilon
 /// in place at the beginning of each row.
 void swiglu(std::int64_t rows, float* values);
 
+/// Adds `bias` [n] to each of `rows` rows of n values that lie `stride` floats apart.
+void add_bias(std::int64_t rows, std::int64_t n, const float* bias, float* x, std::int64_t stride);
+
 /// Whether rows of n values, `stride` apart, hold neither NaN nor infinities.
 bool all_finite(std::int64_t rows, std::int64_t n, const float* x, std::int64_t stride);
 

@@ -1,6 +1,5 @@
 #pragma once
 #include <cstdint>
-#include <span>
 
 #include <oneapi/tbb/blocked_range.h>
 #include <oneapi/tbb/parallel_for.h>
@@ -73,18 +72,6 @@ class PanelMatrix {
   Buffer<float> floats_;
   Buffer<std::uint16_t> pairs_;
 };
-
-/// Copies matrix rows [count, inputs] to outputs `output(0)`, `output(1)`, ... in parallel.
-template <class Output>
-void set_rows(PanelMatrix& matrix, std::span<const float> weights, const Output& output) {
-  const std::int64_t inputs = matrix.inputs();
-  const std::int64_t count = static_cast<std::int64_t>(weights.size()) / inputs;
-  oneapi::tbb::parallel_for(oneapi::tbb::blocked_range<std::int64_t>(0, count, kPanel),
-                            [&](const auto& range) {
-                              for (std::int64_t r = range.begin(); r < range.end(); ++r)
-                                matrix.set_row(output(r), weights.data() + r * inputs);
-                            });
-}
 
 /// Calls task(panel, first_row, rows) for every panel and every group of rows, in parallel. Every
 /// call is independent of the others, so the schedule does not matter for results.

@@ -31,7 +31,7 @@ class CacheAttention {
  public:
   explicit CacheAttention(const schemas::Scheme& scheme)
       : shape_{1, kKvHeads, kHeadDim, 10000.0},
-        rope_(kHeadDim, shape_.rope_theta, kTokens),
+        rope_(kHeadDim, shape_.rope, kTokens),
         keys_(normals(kTokens * kKvHeads * kHeadDim, "keys")),
         values_(normals(kTokens * kKvHeads * kHeadDim, "values")),
         queries_(normals(kTokens * kHeads * kHeadDim, "queries")),

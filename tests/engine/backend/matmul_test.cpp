@@ -40,7 +40,8 @@ class Product {
         w_(normals(shape.outputs * shape.inputs, "w")),
         matrix_(product_kernel(isa, compute), shape.outputs, shape.inputs),
         activations_(compute, shape.inputs) {
-    set_rows(matrix_, w_, [](std::int64_t row) { return row; });
+    for (std::int64_t row = 0; row < shape.outputs; ++row)
+      matrix_.set_row(row, w_.data() + row * shape.inputs);
     activations_.reserve(shape.rows);
     for (std::int64_t r = 0; r < shape.rows; ++r)
       activations_.store(r, 0, shape.inputs, x_.data() + r * shape.inputs);

@@ -41,7 +41,7 @@ void feed(KvCache& cache, const CacheShape& shape, std::int64_t tokens, std::int
 void run(char** argv) {
   const auto job = nlohmann::json::parse(base::read_file(argv[1]));
   const CacheShape shape{job.at("layers"), job.at("kv_heads"), job.at("head_dim"),
-                         job.at("rope_theta")};
+                         job.at("rope_theta").get<double>()};
   const std::int64_t tokens = job.at("tokens"), prefix_length = job.at("prefix"),
                      block = job.at("block");
   const std::vector<float> keys = read_floats(argv[2]), values = read_floats(argv[3]);

@@ -24,7 +24,7 @@ using testing::read_values;
 using testing::stored;
 using testing::Stream;
 
-constexpr CacheShape kShape{2, 2, 64, 10000.0};
+const CacheShape kShape{2, 2, 64, 10000.0};
 
 std::vector<Scheme> many_schemes() {
   std::vector<Scheme> schemes;

@@ -16,7 +16,7 @@ using testing::read_keys;
 using testing::read_values;
 using testing::Stream;
 
-constexpr CacheShape kShape{2, 2, 32, 10000.0};
+const CacheShape kShape{2, 2, 32, 10000.0};
 
 Scheme by_token(int window, int sinks) {
   return custom({.bits = 4, .quantizer = Quantizer::symmetric}, window, sinks);
@@ -139,7 +139,7 @@ TEST(Window, KeysBeforeRopeAreExactBeforeRope) {
   const auto prefix = stream.exact(40);
   QuantizedCache cache(schemas::preset("K1V1-R8"), *prefix, 40);
   stream.feed(cache, 40, 60);
-  RopeTable rope(kShape.head_dim, kShape.rope_theta, 60);
+  RopeTable rope(kShape.head_dim, kShape.rope, 60);
   const auto expect_exact = [&](std::int64_t from, std::int64_t to) {
     std::vector<float> expected;
     for (std::int64_t t = from; t < to; ++t)

@@ -76,7 +76,7 @@ TEST(GgufWeights, ReadsHyperParameters) {
   EXPECT_EQ(p.heads, 4);
   EXPECT_EQ(p.kv_heads, 2);
   EXPECT_EQ(p.head_dim, 8);
-  EXPECT_EQ(p.rope_theta, 100000.0);
+  EXPECT_EQ(p.rope.theta, 100000.0);
   EXPECT_EQ(p.rms_epsilon, double{1e-6f});
   EXPECT_TRUE(p.tied_embeddings);
   EXPECT_EQ(source->sha256(), base::sha256_hex(tiny_gguf(model)));
@@ -94,19 +94,22 @@ TEST(GgufWeights, EveryTensorInHuggingFaceOrder) {
   const TemporaryFile file(tiny_gguf(model));
   const auto source = open_weights(file.path(), "auto");
   EXPECT_FALSE(source->parameters().tied_embeddings);
-  EXPECT_EQ(source->embedding(), tiny_values(model, "token_embd.weight", 300, 24));
-  EXPECT_EQ(source->output_norm(), tiny_values(model, "output_norm.weight", 1, 24));
-  EXPECT_EQ(source->output_matrix(), tiny_values(model, "output.weight", 300, 24));
-  const LayerWeights layer = source->layer(1);
-  EXPECT_EQ(layer.attention_norm, tiny_values(model, "blk.1.attn_norm.weight", 1, 24));
-  EXPECT_EQ(layer.ffn_norm, tiny_values(model, "blk.1.ffn_norm.weight", 1, 24));
-  EXPECT_EQ(layer.query, tiny_values(model, "blk.1.attn_q.weight", 32, 24));
-  EXPECT_EQ(layer.key, tiny_values(model, "blk.1.attn_k.weight", 16, 24));
-  EXPECT_EQ(layer.value, tiny_values(model, "blk.1.attn_v.weight", 16, 24));
-  EXPECT_EQ(layer.output, tiny_values(model, "blk.1.attn_output.weight", 24, 32));
-  EXPECT_EQ(layer.gate, tiny_values(model, "blk.1.ffn_gate.weight", 40, 24));
-  EXPECT_EQ(layer.up, tiny_values(model, "blk.1.ffn_up.weight", 40, 24));
-  EXPECT_EQ(layer.down, tiny_values(model, "blk.1.ffn_down.weight", 24, 40));
+  EXPECT_EQ(read_weights(*source, WeightRole::embedding),
+            tiny_values(model, "token_embd.weight", 300, 24));
+  EXPECT_EQ(read_weights(*source, WeightRole::output_norm),
+            tiny_values(model, "output_norm.weight", 1, 24));
+  EXPECT_EQ(read_weights(*source, WeightRole::output_matrix),
+            tiny_values(model, "output.weight", 300, 24));
+  const auto layer = [&](WeightRole role) { return read_weights(*source, role, 1); };
+  EXPECT_EQ(layer(WeightRole::attention_norm), tiny_values(model, "blk.1.attn_norm.weight", 1, 24));
+  EXPECT_EQ(layer(WeightRole::ffn_norm), tiny_values(model, "blk.1.ffn_norm.weight", 1, 24));
+  EXPECT_EQ(layer(WeightRole::query), tiny_values(model, "blk.1.attn_q.weight", 32, 24));
+  EXPECT_EQ(layer(WeightRole::key), tiny_values(model, "blk.1.attn_k.weight", 16, 24));
+  EXPECT_EQ(layer(WeightRole::value), tiny_values(model, "blk.1.attn_v.weight", 16, 24));
+  EXPECT_EQ(layer(WeightRole::output), tiny_values(model, "blk.1.attn_output.weight", 24, 32));
+  EXPECT_EQ(layer(WeightRole::gate), tiny_values(model, "blk.1.ffn_gate.weight", 40, 24));
+  EXPECT_EQ(layer(WeightRole::up), tiny_values(model, "blk.1.ffn_up.weight", 40, 24));
+  EXPECT_EQ(layer(WeightRole::down), tiny_values(model, "blk.1.ffn_down.weight", 24, 40));
 }
 
 // With head_dim 4, rows 0, 1, 2, 3 of a head are stored as 0, 2, 1, 3; K by its own head count.
@@ -133,16 +136,18 @@ TEST(GgufWeights, UndoesTheRowOrderOfRotatedTensors) {
   writer.tensor("blk.0.ffn_up.weight", {16, 128}, GgufTensorType::f32, rows(128));
   writer.tensor("blk.0.ffn_down.weight", {128, 16}, GgufTensorType::f32, ones(128 * 16));
   const TemporaryFile file(writer.finish());
-  const LayerWeights layer = open_weights(file.path(), "auto")->layer(0);
+  const auto source = open_weights(file.path(), "auto");
   const auto first_column = [](const std::vector<float>& matrix) {
     std::vector<float> column;
     for (std::size_t at = 0; at < matrix.size(); at += 16) column.push_back(matrix[at]);
     return column;
   };
-  EXPECT_THAT(first_column(layer.query),
+  EXPECT_THAT(first_column(read_weights(*source, WeightRole::query)),
               ::testing::ElementsAre(0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11, 12, 14, 13, 15));
-  EXPECT_THAT(first_column(layer.key), ::testing::ElementsAre(0, 2, 1, 3, 4, 6, 5, 7));
-  EXPECT_THAT(first_column(layer.value), ::testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
+  EXPECT_THAT(first_column(read_weights(*source, WeightRole::key)),
+              ::testing::ElementsAre(0, 2, 1, 3, 4, 6, 5, 7));
+  EXPECT_THAT(first_column(read_weights(*source, WeightRole::value)),
+              ::testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
 TEST(GgufWeights, QuantizedTypesStayNearTheirValues) {
@@ -156,7 +161,8 @@ TEST(GgufWeights, QuantizedTypesStayNearTheirValues) {
     TinyModel model;
     model.type = type;
     const TemporaryFile file(tiny_gguf(model));
-    const std::vector<float> read = open_weights(file.path(), "auto")->layer(0).key;
+    const std::vector<float> read =
+        read_weights(*open_weights(file.path(), "auto"), WeightRole::key);
     const std::vector<float> exact = tiny_values(model, "blk.0.attn_k.weight", 32, 64);
     ASSERT_EQ(read.size(), exact.size());
     float largest = 0.0f, difference = 0.0f;
@@ -182,13 +188,14 @@ TEST(GgufWeights, RefusesNonFiniteValues) {
     bytes.replace(at + 4 * (24 * 39 + 23), 4, testing::bytes_of(bad));
     const TemporaryFile file(bytes);
     const auto source = open_weights(file.path(), "auto");
-    EXPECT_NO_THROW(source->layer(0));
+    EXPECT_NO_THROW(read_weights(*source, WeightRole::gate, 0));
     try {
-      source->layer(1);
+      check_weights(*source);
       ADD_FAILURE() << "no error";
     } catch (const base::IoError& error) {
       EXPECT_THAT(error.what(),
-                  HasSubstr("'blk.1.ffn_gate.weight' holds values that are infinite"));
+                  HasSubstr("'blk.1.ffn_gate.weight' holds values that are infinite or not "
+                            "numbers: 1 of 960"));
     }
   }
 }
@@ -241,24 +248,76 @@ TEST(GgufWeights, ChecksShapes) {
 
 TEST(GgufWeights, RefusesWhatWouldChangeTheModel) {
   const std::vector<float> few(4, 1.0f);
-  EXPECT_THAT(refusal_of([](GgufWriter& w) { w.string("llama.rope.scaling.type", "yarn"); }),
-              HasSubstr("'llama.rope.scaling.type' is 'yarn', not supported"));
-  EXPECT_THAT(refusal_of([](GgufWriter& w) { w.f32("llama.rope.scaling.factor", 4.0f); }),
-              HasSubstr("'llama.rope.scaling.factor' is 4, not supported"));
-  EXPECT_THAT(refusal_of([](GgufWriter& w) { w.f32("llama.rope.scale_linear", 2.0f); }),
-              HasSubstr("'llama.rope.scale_linear' is 2"));
+  EXPECT_THAT(refusal_of([](GgufWriter& w) { w.string("llama.rope.scaling.type", "longrope"); }),
+              HasSubstr("'llama.rope.scaling.type' is 'longrope', not supported"));
+  EXPECT_THAT(refusal_of([](GgufWriter& w) { w.f32("llama.rope.scaling.attn_factor", 2.0f); }),
+              HasSubstr("'llama.rope.scaling.attn_factor' is supported with YaRN alone"));
+  EXPECT_THAT(
+      refusal_of([](GgufWriter& w) { w.f32("llama.rope.scaling.yarn_log_multiplier", 0.1f); }),
+      HasSubstr("'llama.rope.scaling.yarn_log_multiplier' is 0.1"));
   EXPECT_THAT(refusal_of([](GgufWriter& w) { w.u32("llama.expert_count", 8); }),
               HasSubstr("'llama.expert_count' is 8"));
   EXPECT_THAT(refusal_of([](GgufWriter& w) { w.f32("llama.logit_scale", 0.5f); }),
               HasSubstr("'llama.logit_scale' is 0.5"));
   EXPECT_THAT(refusal_of([&](GgufWriter& w) {
-                w.tensor("rope_freqs.weight", {4}, GgufTensorType::f32, few);
+                w.tensor("rope_factors_long.weight", {4}, GgufTensorType::f32, few);
               }),
-              HasSubstr("'rope_freqs.weight'"));
+              HasSubstr("'rope_factors_long.weight'; LongRoPE"));
   EXPECT_THAT(refusal_of([&](GgufWriter& w) {
-                w.tensor("blk.0.attn_q.bias", {4}, GgufTensorType::f32, few);
+                w.tensor("blk.0.ffn_gate_exps.weight", {4}, GgufTensorType::f32, few);
               }),
-              HasSubstr("'blk.0.attn_q.bias'"));
+              HasSubstr("mixtures of experts"));
+}
+
+/// The hyper-parameters of the model with something added to its metadata or tensors.
+HyperParameters parameters_of(const Change& change) {
+  const TemporaryFile file(changed_file(small_model(), change));
+  return open_weights(file.path(), "auto")->parameters();
+}
+
+TEST(GgufWeights, ReadsRopeScaling) {
+  using Scaling = RopeParameters::Scaling;
+  for (const char* key : {"llama.rope.scaling.factor", "llama.rope.scale_linear"}) {
+    const HyperParameters p = parameters_of([&](GgufWriter& w) { w.f32(key, 4.0f); });
+    EXPECT_EQ(p.rope.scaling, Scaling::linear);
+    EXPECT_EQ(p.rope.factor, 4.0);
+    EXPECT_EQ(p.context_length, 4 * 4096);
+  }
+  const HyperParameters yarn = parameters_of([](GgufWriter& w) {
+    w.string("llama.rope.scaling.type", "yarn");
+    w.f32("llama.rope.scaling.factor", 4.0f);
+    w.u32("llama.rope.scaling.original_context_length", 1024);
+    w.f32("llama.rope.scaling.yarn_beta_fast", 16.0f);
+    w.f32("llama.rope.scaling.attn_factor", 2.0f);
+  });
+  EXPECT_EQ(yarn.rope.scaling, Scaling::yarn);
+  EXPECT_EQ(yarn.rope.original_context, 1024);
+  EXPECT_EQ(yarn.rope.beta_fast, 16.0);
+  EXPECT_DOUBLE_EQ(*yarn.rope.attention_factor, 2.0 * (0.1 * std::log(4.0) + 1.0));
+  EXPECT_EQ(yarn.context_length, 4096);  // 4 * 1024, once
+  const HyperParameters llama3 = parameters_of([](GgufWriter& w) {
+    w.tensor("rope_freqs.weight", {4}, GgufTensorType::f32, std::vector<float>{1, 1, 2, 8});
+  });
+  EXPECT_EQ(llama3.rope.scaling, Scaling::none);
+  EXPECT_EQ(llama3.rope.divisors, (std::vector<double>{1, 1, 2, 8}));
+  EXPECT_THAT(damage_of([](GgufWriter& w) {
+                w.tensor("rope_freqs.weight", {3}, GgufTensorType::f32,
+                         std::vector<float>(3, 1.0f));
+              }),
+              HasSubstr("'rope_freqs.weight' must hold 4 values"));
+  EXPECT_THAT(damage_of([](GgufWriter& w) {
+                w.tensor("rope_freqs.weight", {4}, GgufTensorType::f32,
+                         std::vector<float>(4, 0.0f));
+              }),
+              HasSubstr("'rope_freqs.weight' holds 0; it must be positive"));
+}
+
+TEST(GgufWeights, ReadsSlidingWindowsOfLlamaAlone) {
+  const auto window = [](GgufWriter& w) { w.u32("llama.attention.sliding_window", 128); };
+  const HyperParameters p = parameters_of(window);
+  EXPECT_EQ(p.window(0), 128);
+  EXPECT_EQ(p.window(1), 128);
+  EXPECT_EQ(parameters_of([](GgufWriter&) {}).window(0), 0);
 }
 
 TEST(GgufWeights, AcceptsHarmlessKeys) {
@@ -272,11 +331,13 @@ TEST(GgufWeights, AcceptsHarmlessKeys) {
 }
 
 TEST(GgufWeights, RefusesOtherArchitectures) {
-  GgufWriter writer;
-  writer.string("general.architecture", "qwen2");
-  EXPECT_THAT(
-      error_of(writer.finish(), base::ExitCode::usage),
-      HasSubstr("architecture 'qwen2' is not supported in this version; supported is 'llama'"));
+  for (const char* name : {"qwen3", "gemma", "mixtral"}) {
+    GgufWriter writer;
+    writer.string("general.architecture", name);
+    EXPECT_THAT(error_of(writer.finish(), base::ExitCode::usage),
+                HasSubstr("architecture '" + std::string(name) +
+                          "' is not supported in this version; supported are llama and qwen2"));
+  }
 }
 
 TEST(GgufWeights, ChecksHyperParameters) {
@@ -318,7 +379,7 @@ TEST(OpenWeights, ChoosesTheFormat) {
   EXPECT_NO_THROW(open_weights(file.path(), "auto"));
   EXPECT_NO_THROW(open_weights(file.path(), "gguf"));
   EXPECT_THROW(open_weights(file.path(), "huggingface"), base::UsageError);
-  EXPECT_THROW(open_weights("/", "auto"), base::UsageError);
+  EXPECT_THROW(open_weights("/", "auto"), base::IoError);
   EXPECT_THROW(open_weights("/", "gguf"), base::UsageError);
   EXPECT_THROW(open_weights("/nonexistent/model.gguf", "auto"), base::IoError);
   const TemporaryFile text("just text", ".txt");

@@ -1,11 +1,13 @@
 // probe_weights MODEL OUTPUT: all tensors of a model as f32, one after the other: embedding, per
-// layer the members of LayerWeights in their order, output norm, and the output matrix where it has
-// one.
+// layer the tensors in the order of kLayerRoles (those that it has), output norm, and the output
+// matrix where it has one.
 #include <cstdio>
 #include <fstream>
 
 #include "base/error.hpp"
 #include "engine/formats/open_weights.hpp"
+
+using dgap::engine::WeightRole;
 
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
@@ -16,16 +18,11 @@ int main(int argc, char** argv) {
       out.write(reinterpret_cast<const char*>(values.data()),
                 static_cast<std::streamsize>(values.size() * sizeof(float)));
     };
-    put(source->embedding());
-    for (int i = 0; i < source->parameters().layers; ++i) {
-      const dgap::engine::LayerWeights w = source->layer(i);
-      for (const auto* values : {&w.attention_norm, &w.ffn_norm, &w.query, &w.key, &w.value,
-                                 &w.output, &w.gate, &w.up, &w.down}) {
-        put(*values);
-      }
-    }
-    put(source->output_norm());
-    if (!source->parameters().tied_embeddings) put(source->output_matrix());
+    put(read_weights(*source, WeightRole::embedding));
+    for (int i = 0; i < source->parameters().layers; ++i)
+      for (const WeightRole role : dgap::engine::kLayerRoles) put(read_weights(*source, role, i));
+    put(read_weights(*source, WeightRole::output_norm));
+    put(read_weights(*source, WeightRole::output_matrix));
   } catch (const dgap::base::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return static_cast<int>(error.code());

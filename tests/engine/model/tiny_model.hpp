@@ -20,7 +20,7 @@ class TinyWeights : public engine::WeightSource {
     shape.name = "tiny", shape.architecture = "llama", shape.license = "apache-2.0";
     shape.vocab_size = 331, shape.hidden_size = 72, shape.intermediate_size = 100;
     shape.layers = 3, shape.heads = 6, shape.kv_heads = 2, shape.head_dim = 32;
-    shape.context_length = 2000, shape.rope_theta = 10000.0, shape.rms_epsilon = 1e-5;
+    shape.context_length = 2000, shape.rope = 10000.0, shape.rms_epsilon = 1e-5;
     shape.tied_embeddings = true;
   }
 
@@ -29,28 +29,30 @@ class TinyWeights : public engine::WeightSource {
 
   const engine::HyperParameters& parameters() const override { return shape; }
   std::string sha256() const override { return std::string(64, 'a'); }
-  std::vector<float> embedding() const override {
-    return matrix("embedding", shape.vocab_size, shape.hidden_size, 0.5);
+  void read(engine::WeightRole role, int layer, const engine::WeightRowSink& sink) const override {
+    const std::vector<float> values = tensor(role, layer);
+    const std::int64_t columns = weight_shape(shape, role).columns;
+    for (std::int64_t row = 0; row * columns < std::ssize(values); ++row)
+      sink(row, values.data() + row * columns);
   }
-  std::vector<float> output_matrix() const override {
-    return matrix("output", shape.vocab_size, shape.hidden_size, 0.5);
-  }
-  std::vector<float> output_norm() const override { return norm("output", output_norm_scale); }
-  engine::LayerWeights layer(int index) const override {
-    const std::string name = std::to_string(index);
-    const std::int64_t hidden = shape.hidden_size, ffn = shape.intermediate_size;
-    const std::int64_t q = std::int64_t{shape.heads} * shape.head_dim,
-                       kv = std::int64_t{shape.kv_heads} * shape.head_dim;
-    engine::LayerWeights w;
-    w.attention_norm = norm(name + "attention", 1.0), w.ffn_norm = norm(name + "ffn", 1.0);
-    w.query = matrix(name + "query", q, hidden, scale(hidden)),
-    w.key = matrix(name + "key", kv, hidden, scale(hidden));
-    w.value = matrix(name + "value", kv, hidden, scale(hidden)),
-    w.output = matrix(name + "o", hidden, q, scale(q));
-    w.gate = matrix(name + "gate", ffn, hidden, scale(hidden)),
-    w.up = matrix(name + "up", ffn, hidden, scale(hidden));
-    w.down = matrix(name + "down", hidden, ffn, scale(ffn));
-    return w;
+  /// Normal numbers: norms about 1 (the last about output_norm_scale), embeddings with deviation
+  /// .5, biases with 1, matrices with 1.5 / sqrt(inputs).
+  virtual std::vector<float> tensor(engine::WeightRole role, int layer) const {
+    using engine::WeightRole;
+    const engine::WeightShape size = weight_shape(shape, role);
+    const std::string name = std::to_string(layer) + "/" + std::to_string(static_cast<int>(role));
+    switch (role) {
+      case WeightRole::output_norm:
+        return norm(name, output_norm_scale);
+      case WeightRole::attention_norm:
+      case WeightRole::ffn_norm:
+        return norm(name, 1.0);
+      case WeightRole::embedding:
+      case WeightRole::output_matrix:
+        return matrix(name, size.rows, size.columns, 0.5);
+      default:
+        return matrix(name, size.rows, size.columns, size.rows == 1 ? 1.0 : scale(size.columns));
+    }
   }
 
  private:
@@ -76,15 +78,16 @@ class ReferenceForward {
       : weights_(weights), p_(weights.parameters()) {}
 
   std::vector<std::vector<double>> logits(std::span<const std::int32_t> tokens) const {
-    const std::vector<float> embedding = weights_.embedding();
+    const std::vector<float> embedding = get(engine::WeightRole::embedding);
     std::vector<Row> x;
     for (const std::int32_t token : tokens) {
       const auto from = embedding.begin() + token * p_.hidden_size;
       x.emplace_back(from, from + p_.hidden_size);
     }
-    for (int l = 0; l < p_.layers; ++l) run_layer(weights_.layer(l), x);
-    const std::vector<float> head = p_.tied_embeddings ? embedding : weights_.output_matrix();
-    const std::vector<float> norm = weights_.output_norm();
+    for (int l = 0; l < p_.layers; ++l) run_layer(l, x);
+    const std::vector<float> head =
+        p_.tied_embeddings ? embedding : get(engine::WeightRole::output_matrix);
+    const std::vector<float> norm = get(engine::WeightRole::output_norm);
     std::vector<Row> out;
     for (const Row& row : x) out.push_back(multiply(head, normed(row, norm)));
     return out;
@@ -93,6 +96,13 @@ class ReferenceForward {
  private:
   using Row = std::vector<double>;
 
+  std::vector<float> get(engine::WeightRole role, int layer = 0) const {
+    return read_weights(weights_, role, layer);
+  }
+  static Row plus(Row x, const std::vector<float>& bias) {
+    for (std::size_t i = 0; i < bias.size(); ++i) x[i] += double{bias[i]};
+    return x;
+  }
   static Row multiply(const std::vector<float>& matrix, const Row& x) {
     Row y(matrix.size() / x.size());
     for (std::size_t o = 0; o < y.size(); ++o)
@@ -113,19 +123,25 @@ class ReferenceForward {
       for (std::size_t i = 0; i < half; ++i) {
         const double angle =
             static_cast<double>(position) *
-            std::pow(p_.rope_theta, -2.0 * static_cast<double>(i) / static_cast<double>(d));
+            std::pow(p_.rope.theta, -2.0 * static_cast<double>(i) / static_cast<double>(d));
         const double a = rows[begin + i], b = rows[begin + i + half];
         rows[begin + i] = a * std::cos(angle) - b * std::sin(angle);
         rows[begin + i + half] = b * std::cos(angle) + a * std::sin(angle);
       }
   }
-  Row attend(const Row& query, const std::vector<Row>& keys, const std::vector<Row>& values) const {
+  /// Over the last `window` keys, or all of them.
+  Row attend(const Row& query, const std::vector<Row>& keys, const std::vector<Row>& values,
+             std::int64_t window) const {
+    const std::size_t first = window > 0 && std::ssize(keys) > window
+                                  ? keys.size() - static_cast<std::size_t>(window)
+                                  : 0;
     const auto d = static_cast<std::size_t>(p_.head_dim);
     Row out(query.size());
     for (std::size_t h = 0; h < static_cast<std::size_t>(p_.heads); ++h) {
       const std::size_t from = h / static_cast<std::size_t>(p_.heads / p_.kv_heads) * d;
-      Row weights(keys.size());
-      for (std::size_t t = 0; t < keys.size(); ++t)
+      Row weights(keys.size(), -1e300);
+      for (std::size_t t = first; t < keys.size(); ++t) weights[t] = 0.0;
+      for (std::size_t t = first; t < keys.size(); ++t)
         for (std::size_t i = 0; i < d; ++i)
           weights[t] += query[h * d + i] * keys[t][from + i] / std::sqrt(static_cast<double>(d));
       const double top = *std::max_element(weights.begin(), weights.end());
@@ -140,19 +156,27 @@ class ReferenceForward {
   static void add(Row& x, const Row& y) {
     for (std::size_t i = 0; i < x.size(); ++i) x[i] += y[i];
   }
-  void run_layer(const engine::LayerWeights& w, std::vector<Row>& x) const {
+  void run_layer(int layer, std::vector<Row>& x) const {
+    using engine::WeightRole;
+    const auto w = [&](WeightRole role) { return get(role, layer); };
+    const auto attention_norm = w(WeightRole::attention_norm), ffn_norm = w(WeightRole::ffn_norm);
+    const auto q = w(WeightRole::query), k = w(WeightRole::key), v = w(WeightRole::value);
+    const auto bq = w(WeightRole::query_bias), bk = w(WeightRole::key_bias);
+    const auto bv = w(WeightRole::value_bias), bo = w(WeightRole::attention_output_bias);
+    const auto o = w(WeightRole::output), gates = w(WeightRole::gate), ups = w(WeightRole::up);
+    const auto down = w(WeightRole::down);
     std::vector<Row> keys, values;
     for (std::size_t t = 0; t < x.size(); ++t) {
-      const Row n = normed(x[t], w.attention_norm);
-      Row query = multiply(w.query, n);
-      keys.push_back(multiply(w.key, n)), values.push_back(multiply(w.value, n));
+      const Row n = normed(x[t], attention_norm);
+      Row query = plus(multiply(q, n), bq);
+      keys.push_back(plus(multiply(k, n), bk)), values.push_back(plus(multiply(v, n), bv));
       rotate(query, t), rotate(keys.back(), t);
-      add(x[t], multiply(w.output, attend(query, keys, values)));
-      const Row m = normed(x[t], w.ffn_norm);
-      Row gate = multiply(w.gate, m);
-      const Row up = multiply(w.up, m);
+      add(x[t], plus(multiply(o, attend(query, keys, values, p_.window(layer))), bo));
+      const Row m = normed(x[t], ffn_norm);
+      Row gate = multiply(gates, m);
+      const Row up = multiply(ups, m);
       for (std::size_t i = 0; i < gate.size(); ++i) gate[i] *= up[i] / (1.0 + std::exp(-gate[i]));
-      add(x[t], multiply(w.down, gate));
+      add(x[t], multiply(down, gate));
     }
   }
 
