@@ -22,7 +22,10 @@ struct Codec {
   Codec() = default;
   Codec(const schemas::TensorScheme& tensor, int head_dim);
 
-  bool has_minima() const { return quantizer == schemas::Quantizer::asymmetric; }
+  bool has_minima() const {
+    return quantizer == schemas::Quantizer::asymmetric ||
+           quantizer == schemas::Quantizer::asymmetric_fp16;
+  }
   /// Tokens that are encoded together.
   int step() const { return axis == schemas::GroupAxis::token ? 1 : group; }
   std::size_t row_bytes() const { return packed_bytes(bits, static_cast<std::size_t>(width)); }

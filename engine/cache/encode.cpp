@@ -15,6 +15,10 @@ using base::from_half;
 using schemas::GroupAxis;
 using schemas::Quantizer;
 
+constexpr bool is_asymmetric(Quantizer quantizer) {
+  return quantizer == Quantizer::asymmetric || quantizer == Quantizer::asymmetric_fp16;
+}
+
 /// Scale and minimum of a group, as stored.
 struct Range {
   std::uint16_t scale = 0, minimum = 0;
@@ -88,6 +92,18 @@ DGAP_INLINE float lane_max(const float* x, int n, float sign, float start) {
   return lanes[0];
 }
 
+/// Half to even; saturates at 65504. NaN becomes a number.
+DGAP_INLINE void round_to_fp16(Floats16& x) {
+  const Ints16 bits = __builtin_bit_cast(Ints16, x), sign = bits & ~0x7fffffff;
+  const Ints16 magnitude = bits & 0x7fffffff;
+  const Ints16 normal = (magnitude + 0xfff + ((magnitude >> 13) & 1)) & ~0x1fff;
+  // Below the normal halves: 0.5 has their spacing, 2^-24.
+  const Floats16 small = (__builtin_bit_cast(Floats16, magnitude) + 0.5f) - 0.5f;
+  Ints16 rounded = magnitude < (113 << 23) ? __builtin_bit_cast(Ints16, small) : normal;
+  rounded = rounded > 0x477fe000 ? 0x477fe000 - Ints16{} : rounded;
+  x = __builtin_bit_cast(Floats16, rounded | sign);
+}
+
 /// Codes of sixteen values. A scale of 0 gives codes 0; NaN gives the lowest code.
 struct SignMean {
   float floor;  // +inf where the scale is 0
@@ -113,6 +129,19 @@ struct Linear {
     y = y > high ? high - Floats16{} : y;
     y = (y + 12582912.0f) - 12582912.0f;  // 1.5 * 2^23
     code = __builtin_convertvector(y - low, Ints16);
+  }
+};
+/// The same from 0 on, with every step rounded to FP16.
+struct LinearFp16 {
+  float offset, scale, high;
+  DGAP_INLINE void operator()(const Floats16& x, Ints16& code) const {
+    Floats16 y = x - offset;
+    round_to_fp16(y);
+    y = y / scale;
+    round_to_fp16(y);
+    y = y > 0.0f ? y : Floats16{};
+    y = y > high ? high - Floats16{} : y;
+    code = __builtin_convertvector((y + 12582912.0f) - 12582912.0f, Ints16);
   }
 };
 struct Zero {
@@ -158,9 +187,13 @@ DGAP_INLINE Range encode_group(const float* x, int n, int bits, std::int32_t* co
       minimum = from_half(range.minimum);
       reach = larger(lane_max<false>(x, n, 1.0f, -kInfinity) - minimum, 0.0f);
     }
+    if constexpr (kQuantizer == Quantizer::asymmetric_fp16)
+      reach = from_half(to_half_saturated(reach));
     range.scale = to_half_saturated(reach / top);
     const float scale = from_half(range.scale);
-    if (scale > 0.0f)
+    if (scale > 0.0f && kQuantizer == Quantizer::asymmetric_fp16)
+      encode_lanes(LinearFp16{minimum, scale, top}, x, n, codes);
+    else if (scale > 0.0f)
       encode_lanes(Linear{minimum, scale, kSymmetric ? -top : 0.0f, top}, x, n, codes);
     else
       encode_lanes(Zero(), x, n, codes);
@@ -181,7 +214,7 @@ DGAP_INLINE void encode_tokens(const Codec& codec, std::int64_t rows, const floa
     for (int c = 0; c < codec.width; c += codec.group) {
       const Range range = encode_group<kQuantizer>(x + c, codec.group, codec.bits, lanes + c);
       *scales++ = range.scale;
-      if (kQuantizer == Quantizer::asymmetric) *minima++ = range.minimum;
+      if (is_asymmetric(kQuantizer)) *minima++ = range.minimum;
     }
     narrow(lanes, codec.width, row);
     pack_codes(codec.bits, row, static_cast<std::size_t>(codec.width), codes);
@@ -201,7 +234,7 @@ DGAP_INLINE void encode_channels(const Codec& codec, const float* x, std::uint8_
     for (int t = 0; t < codec.group; ++t) column[t] = x[t * codec.width + c];
     const Range range = encode_group<kQuantizer>(column, codec.group, codec.bits, lanes);
     scales[c] = range.scale;
-    if (kQuantizer == Quantizer::asymmetric) minima[c] = range.minimum;
+    if (is_asymmetric(kQuantizer)) minima[c] = range.minimum;
     std::uint8_t* byte = codes + c * codec.bits / 8;
     const int shift = c * codec.bits % 8;
     for (int t = 0; t < codec.group; ++t, byte += row_bytes)
@@ -244,6 +277,8 @@ DGAP_MULTIVERSION void encode(const Codec& codec, std::int64_t rows, const float
       return encode_all<Quantizer::symmetric>(codec, rows, x, codes, scales, minima);
     case Quantizer::asymmetric:
       return encode_all<Quantizer::asymmetric>(codec, rows, x, codes, scales, minima);
+    case Quantizer::asymmetric_fp16:
+      return encode_all<Quantizer::asymmetric_fp16>(codec, rows, x, codes, scales, minima);
     case Quantizer::exact:
       return;
   }

@@ -20,8 +20,9 @@ class ExactCache final : public KvCache {
 
   const CacheShape& shape() const override { return shape_; }
   std::int64_t length() const override;
-  std::int64_t sinks() const override { return 0; }
-  std::int64_t exact_begin(std::int64_t) const override { return 0; }
+  int views() const override { return 1; }
+  int view(int, int) const override { return 0; }
+  ExactTokens exact_tokens(int, std::int64_t) const override { return {}; }
 
   void append(int layer, std::int64_t tokens, const float* keys, const float* values) override;
   /// `copy` must be Copy::exact: a row of this cache sees nothing else.
@@ -30,7 +31,7 @@ class ExactCache final : public KvCache {
   void read_values(int layer, int head, Copy copy, std::int64_t begin, std::int64_t end,
                    float* out) const override;
 
-  bool rotates_queries() const override { return false; }
+  bool rotates_queries(int, int) const override { return false; }
   void rotate_queries(int, int, std::int64_t, float*) const override {}
   void finish_values(int, int, std::int64_t, const float*, float*) const override {}
   CacheBytes bytes() const override;

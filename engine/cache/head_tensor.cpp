@@ -46,7 +46,7 @@ HeadTensor::HeadTensor(const Plan& plan, const PrefixRows& prefix)
   recent_.start_at(plan.prefix_length);
 }
 
-void HeadTensor::begin(std::int64_t quantised_end) {
+void HeadTensor::begin() {
   if (plan_->exact()) return;
   std::array<float, kMaxHeadDim> row;
   for (std::int64_t t = 0; t < std::min(plan_->sinks, plan_->prefix_length); ++t) {
@@ -56,8 +56,9 @@ void HeadTensor::begin(std::int64_t quantised_end) {
   centring_ = Centring(
       plan_->scheme, plan_->head_dim, plan_->sinks, plan_->prefix_length,
       [this](std::int64_t from, std::int64_t to, float* out) { prefix_.read(from, to, out); });
-  codes_.reserve(quantised_end - plan_->sinks);
-  quantise(quantised_end);
+  const std::int64_t end = plan_->window.quantised_end(plan_->prefix_length);
+  codes_.reserve(end - plan_->sinks);
+  quantise(end);
 }
 
 void HeadTensor::append(std::int64_t rows, const float* x, std::int64_t stride,
@@ -73,10 +74,10 @@ void HeadTensor::append(std::int64_t rows, const float* x, std::int64_t stride,
   }
 }
 
-void HeadTensor::advance(std::int64_t end, std::int64_t exact_begin) {
+void HeadTensor::advance(std::int64_t first) {
   if (plan_->exact()) return;
-  quantise(end);
-  recent_.drop_before(exact_begin);
+  quantise(plan_->window.quantised_end(length()));
+  recent_.drop_before(plan_->window.exact_begin(first));
 }
 
 void HeadTensor::quantise(std::int64_t end) {

@@ -5,6 +5,7 @@
 #include "engine/cache/exact_cache.hpp"
 #include "engine/cache/hadamard.hpp"
 #include "engine/cache/quantized_rows.hpp"
+#include "engine/cache/window.hpp"
 
 namespace dgap::engine {
 
@@ -27,6 +28,7 @@ class HeadTensor {
   /// What all heads of a tensor have in common.
   struct Plan {
     schemas::TensorScheme scheme;
+    Window window;
     int head_dim = 0;
     std::int64_t sinks = 0;
     std::int64_t prefix_length = 0;
@@ -38,9 +40,8 @@ class HeadTensor {
   /// `plan` must outlive the tensor.
   HeadTensor(const Plan& plan, const PrefixRows& prefix);
 
-  /// Takes statistics over the prefix without the sinks, and quantises tokens [sinks,
-  /// quantised_end).
-  void begin(std::int64_t quantised_end);
+  /// Takes statistics over the prefix without the sinks, and quantises what has left the window.
+  void begin();
 
   /// Tokens [0, length()) are held, [plan.sinks, quantised_end()) of them as codes.
   std::int64_t length() const { return recent_.end(); }
@@ -49,8 +50,9 @@ class HeadTensor {
   /// Appends exact rows that lie `stride` floats apart; with `rope`, rotated to their positions
   /// first.
   void append(std::int64_t rows, const float* x, std::int64_t stride, const RopeTable* rope);
-  /// Quantises tokens up to `end`, and forgets exact copies of those below `exact_begin`.
-  void advance(std::int64_t end, std::int64_t exact_begin);
+  /// After rows from position `first` on have been appended: quantises what has left the window,
+  /// and forgets the exact copies that none of those rows sees.
+  void advance(std::int64_t first);
 
   /// The FP16 copies of [from, to).
   void read_exact(std::int64_t from, std::int64_t to, float* out) const;

@@ -11,7 +11,6 @@
 namespace dgap::engine {
 namespace {
 
-using schemas::GroupAxis;
 using schemas::Scheme;
 using schemas::TensorScheme;
 
@@ -19,13 +18,6 @@ constexpr std::int64_t kParallelValues = 1 << 13;  // below, a task costs more t
 
 bool is_exact(const TensorScheme& tensor) { return tensor.bits == 16; }
 bool is_exact(const Scheme& scheme) { return is_exact(scheme.key) && is_exact(scheme.value); }
-
-/// Tokens that leave the residual window together.
-std::int64_t window_step(const Scheme& scheme) {
-  for (const TensorScheme* tensor : {&scheme.key, &scheme.value})
-    if (!is_exact(*tensor) && tensor->axis == GroupAxis::channel) return tensor->group_size;
-  return 1;
-}
 
 /// Keys are read rotated where un-rotating the queries instead is all that it takes.
 bool reads_keys_rotated(const Scheme& scheme) {
@@ -52,7 +44,6 @@ QuantizedCache::QuantizedCache(const Scheme& scheme, const ExactCache& prefix, s
     : scheme_(checked(scheme, prefix, length)),
       prefix_(prefix),
       sinks_(is_exact(scheme) ? 0 : scheme.sink_tokens),
-      step_(window_step(scheme)),
       rotates_queries_(reads_keys_rotated(scheme)),
       rope_(prefix.rope()) {
   if (scheme.key.rotate || scheme.value.rotate)
@@ -68,15 +59,16 @@ QuantizedCache::QuantizedCache(const Scheme& scheme, const ExactCache& prefix, s
     heads_.push_back({HeadTensor(key_plan_, {&prefix, keys, layer, head}),
                       HeadTensor(value_plan_, {&prefix, PrefixRows::Tensor::values, layer, head})});
   }
-  const std::int64_t end = exact_begin(length - 1);
   tbb::parallel_for(0, count, [&](int i) {
-    heads_[static_cast<std::size_t>(i)].key.begin(end);
-    heads_[static_cast<std::size_t>(i)].value.begin(end);
+    heads_[static_cast<std::size_t>(i)].key.begin();
+    heads_[static_cast<std::size_t>(i)].value.begin();
   });
 }
 
 HeadTensor::Plan QuantizedCache::plan(const TensorScheme& tensor, std::int64_t length) const {
-  return {tensor, shape().head_dim, sinks_, length, tensor.rotate ? &*rotation_ : nullptr};
+  return {tensor,           Window(tensor, scheme_.residual_window, sinks_),
+          shape().head_dim, sinks_,
+          length,           tensor.rotate ? &*rotation_ : nullptr};
 }
 
 const QuantizedCache::Head& QuantizedCache::at(int layer, int head) const {
@@ -84,11 +76,8 @@ const QuantizedCache::Head& QuantizedCache::at(int layer, int head) const {
   return heads_[static_cast<std::size_t>(layer * shape().kv_heads + head)];
 }
 
-std::int64_t QuantizedCache::exact_begin(std::int64_t position) const {
-  if (is_exact(scheme_)) return 0;
-  const std::int64_t window = std::max(scheme_.residual_window, 1);
-  const std::int64_t left = std::max<std::int64_t>(position + 1 - window - sinks_, 0);
-  return sinks_ + left / step_ * step_;
+ExactTokens QuantizedCache::exact_tokens(int, std::int64_t position) const {
+  return {sinks_, key_plan_.window.exact_begin(position), value_plan_.window.exact_begin(position)};
 }
 
 void QuantizedCache::append_head(Head& head, std::int64_t tokens, const float* keys,
@@ -97,10 +86,8 @@ void QuantizedCache::append_head(Head& head, std::int64_t tokens, const float* k
   const std::int64_t first = head.key.length();
   head.key.append(tokens, keys, stride, scheme_.key_before_rope ? nullptr : &rope_);
   head.value.append(tokens, values, stride, nullptr);
-  // Rows of this block see exact copies from the first row's window on, codes up to the last one's.
-  const std::int64_t quantised_end = exact_begin(first + tokens - 1), kept = exact_begin(first);
-  head.key.advance(quantised_end, kept);
-  head.value.advance(quantised_end, kept);
+  head.key.advance(first);
+  head.value.advance(first);
 }
 
 void QuantizedCache::append(int layer, std::int64_t tokens, const float* keys,

@@ -11,8 +11,8 @@
 namespace dgap::engine {
 
 /// A quantised continuation of an exact prefix (docs/schemes.md). The state after construction is
-/// that of a cache whose newest row is position length - 1: tokens [sinks, exact_begin(length - 1))
-/// are codes. The prefix's exact keys and values are shared, not copied: it must outlive the cache.
+/// that of a cache whose newest row is position length - 1. The prefix's exact keys and values are
+/// shared, not copied: it must outlive the cache.
 class QuantizedCache final : public KvCache {
  public:
   /// UsageError when the scheme does not fit the model; FailedError when the prefix is shorter than
@@ -23,15 +23,16 @@ class QuantizedCache final : public KvCache {
 
   const CacheShape& shape() const override { return prefix_.shape(); }
   std::int64_t length() const override { return heads_.back().value.length(); }
-  std::int64_t sinks() const override { return sinks_; }
-  std::int64_t exact_begin(std::int64_t position) const override;
+  int views() const override { return 1; }
+  int view(int, int) const override { return 0; }
+  ExactTokens exact_tokens(int view, std::int64_t position) const override;
 
   void append(int layer, std::int64_t tokens, const float* keys, const float* values) override;
   void read_keys(int layer, int head, Copy copy, std::int64_t begin, std::int64_t end,
                  float* out) const override;
   void read_values(int layer, int head, Copy copy, std::int64_t begin, std::int64_t end,
                    float* out) const override;
-  bool rotates_queries() const override { return rotates_queries_; }
+  bool rotates_queries(int, int) const override { return rotates_queries_; }
   void rotate_queries(int layer, int head, std::int64_t rows, float* queries) const override;
   void finish_values(int layer, int head, std::int64_t rows, const float* mass,
                      float* sums) const override;
@@ -60,7 +61,6 @@ class QuantizedCache final : public KvCache {
   schemas::Scheme scheme_;
   const ExactCache& prefix_;
   std::int64_t sinks_;
-  std::int64_t step_;  // tokens that leave the window together
   bool rotates_queries_;
   std::optional<Rotation> rotation_;
   HeadTensor::Plan key_plan_, value_plan_;

@@ -16,8 +16,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array<std::string_view, 7> kTensorKeys = {
-    "bits", "quantizer", "axis", "group_size", "center", "normalize", "rotate"};
+constexpr std::array<std::string_view, 8> kTensorKeys = {
+    "bits", "quantizer", "axis", "group_size", "center", "normalize", "rotate", "window"};
 constexpr std::array<std::string_view, 10> kSchemeKeys = {
     "name",        "preset",  "family",       "key", "value", "key_before_rope", "residual_window",
     "sink_tokens", "prefill", "rotation_seed"};
@@ -101,7 +101,7 @@ json tensor_json(const TensorScheme& tensor) {
   return {{"bits", tensor.bits},          {"quantizer", name_of(tensor.quantizer)},
           {"axis", name_of(tensor.axis)}, {"group_size", tensor.group_size},
           {"center", tensor.center},      {"normalize", tensor.normalize},
-          {"rotate", tensor.rotate}};
+          {"rotate", tensor.rotate},      {"window", name_of(tensor.window)}};
 }
 
 void read_tensor(const Object& parent, const char* key, TensorScheme& tensor) {
@@ -116,6 +116,7 @@ void read_tensor(const Object& parent, const char* key, TensorScheme& tensor) {
   object.read("center", tensor.center);
   object.read("normalize", tensor.normalize);
   object.read("rotate", tensor.rotate);
+  object.read("window", tensor.window, kWindowNames);
 }
 
 }  // namespace

@@ -38,4 +38,8 @@ inline Quantizer default_quantizer(int bits) {
 /// The scheme of a family (centred, rotated, uniform) at these bits, window 0, without a name.
 Scheme family_scheme(std::string_view family, int key_bits, int value_bits);
 
+/// KIVI, arXiv:2402.02750: keys by channel in groups of `group` tokens, flushed when R have
+/// gathered; values by token in groups of `group` channels, the newest R exact. R 128, no name.
+Scheme kivi_scheme(int key_bits, int value_bits, int group);
+
 }  // namespace dgap::schemas

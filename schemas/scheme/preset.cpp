@@ -1,5 +1,4 @@
 #include <array>
-#include <charconv>
 #include <optional>
 #include <string>
 #include <vector>
@@ -7,6 +6,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "schemas/scheme/limits.hpp"
+#include "schemas/scheme/preset_reader.hpp"
 #include "schemas/scheme/scheme.hpp"
 
 namespace dgap::schemas {
@@ -14,37 +14,9 @@ namespace {
 
 constexpr std::string_view kGrammar =
     "[centred-|rotated-|uniform-]K<b>V<b>[-R<n>][-S<n>] with b one of 1, 2, 4, 8 and 16 (exact), "
-    "n a number of tokens, or exact";
+    "n a number of tokens; exact; kivi-<b>[-g<n>][-R<n>] with b one of 1, 2, 4 and 8, g a group";
+constexpr int kKiviResidual = 128;
 constexpr std::array<std::string_view, 3> kFamilies = {"centred", "rotated", "uniform"};
-
-/// Reads a preset's name from left to right.
-class Reader {
- public:
-  explicit Reader(std::string_view text) : rest_(text) {}
-  bool done() const { return rest_.empty(); }
-  bool take(std::string_view token) {
-    if (!rest_.starts_with(token)) return false;
-    rest_.remove_prefix(token.size());
-    return true;
-  }
-  /// A decimal number in its one spelling: no sign, no leading zero.
-  std::optional<int> number(int limit) {
-    int value = 0;
-    const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
-    const auto digits = static_cast<std::size_t>(end - rest_.data());
-    if (error != std::errc() || value < 0 || value > limit) return std::nullopt;
-    if (rest_.front() == '-' || (rest_.front() == '0' && digits > 1)) return std::nullopt;
-    rest_.remove_prefix(digits);
-    return value;
-  }
-  std::optional<int> bits() {
-    const std::optional<int> value = number(16);
-    return value && is_bit_width(*value) ? value : std::nullopt;
-  }
-
- private:
-  std::string_view rest_;
-};
 
 TensorScheme plain(int bits) {
   TensorScheme tensor;
@@ -53,9 +25,21 @@ TensorScheme plain(int bits) {
   return tensor;
 }
 
+std::optional<Scheme> parse_kivi(PresetReader reader) {
+  const std::optional<int> bits = reader.bits();
+  if (!bits || *bits == 16) return std::nullopt;
+  int group = 32, residual = kKiviResidual;
+  if (!reader.option("-g", kMaxGroup, group)) return std::nullopt;
+  if (!reader.option("-R", kMaxWindow, residual)) return std::nullopt;
+  Scheme scheme = kivi_scheme(*bits, *bits, group);
+  scheme.residual_window = residual;
+  return reader.done() ? std::optional(scheme) : std::nullopt;
+}
+
 std::optional<Scheme> parse(std::string_view name) {
   if (name == "exact") name = "K16V16";
-  Reader reader(name);
+  PresetReader reader(name);
+  if (reader.take("kivi-")) return parse_kivi(reader);
   std::string_view family = "centred";
   for (const std::string_view candidate : kFamilies)
     if (reader.take(std::string(candidate) + "-")) {
@@ -68,19 +52,14 @@ std::optional<Scheme> parse(std::string_view name) {
   const std::optional<int> value = reader.bits();
   if (!value) return std::nullopt;
   Scheme scheme = family_scheme(family, *key, *value);
-  const auto option = [&](std::string_view mark, int limit, int& field) {
-    if (!reader.take(mark)) return true;
-    const std::optional<int> number = reader.number(limit);
-    if (number) field = *number;
-    return number.has_value();
-  };
-  if (!option("-R", kMaxWindow, scheme.residual_window)) return std::nullopt;
-  if (!option("-S", kMaxSinks, scheme.sink_tokens)) return std::nullopt;
+  if (!reader.option("-R", kMaxWindow, scheme.residual_window)) return std::nullopt;
+  if (!reader.option("-S", kMaxSinks, scheme.sink_tokens)) return std::nullopt;
   return reader.done() ? std::optional(scheme) : std::nullopt;
 }
 
 std::string nearest_preset(std::string_view name) {
-  std::vector<std::string> names = {"exact"};
+  std::vector<std::string> names = {"exact",      "kivi-2",      "kivi-4",     "kivi-2-g64",
+                                    "kivi-4-g64", "kivi-2-g128", "kivi-4-g128"};
   for (const std::string_view family : {"", "centred-", "rotated-", "uniform-"})
     for (const int key : kBitWidths)
       for (const int value : kBitWidths)
@@ -106,6 +85,18 @@ Scheme family_scheme(std::string_view family, int key_bits, int value_bits) {
     scheme.key.rotate = key_bits < 16;
     scheme.value.rotate = value_bits < 16;
   }
+  return scheme;
+}
+
+Scheme kivi_scheme(int key_bits, int value_bits, int group) {
+  Scheme scheme;
+  scheme.family = "kivi";
+  scheme.key.quantizer = scheme.value.quantizer = Quantizer::asymmetric_fp16;
+  scheme.key.bits = key_bits, scheme.value.bits = value_bits;
+  scheme.key.group_size = scheme.value.group_size = group;
+  scheme.key.axis = GroupAxis::channel;
+  scheme.key.window = WindowRule::flush, scheme.value.window = WindowRule::lagging;
+  scheme.residual_window = kKiviResidual;
   return scheme;
 }
 

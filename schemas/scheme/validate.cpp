@@ -44,6 +44,7 @@ bool fits(Quantizer quantizer, int bits) {
     case Quantizer::symmetric:
       return bits == 2 || bits == 4 || bits == 8;
     case Quantizer::asymmetric:
+    case Quantizer::asymmetric_fp16:
       return bits <= 8;
   }
   return false;
@@ -55,15 +56,16 @@ void check_tensor(const Check& check, const std::string& which, const TensorSche
   check.require(is_bit_width(tensor.bits), bits + " is " + std::to_string(tensor.bits) +
                                                "; it must be 1, 2, 4, 8 or 16 (exact)");
   const std::string quantizer = std::string(name_of(tensor.quantizer));
-  check.require(
-      fits(tensor.quantizer, tensor.bits),
-      which + ".quantizer is " + quantizer + " at " + bits + " " + std::to_string(tensor.bits) +
-          "; sign_mean has 1 bit, lloyd_max 2, symmetric 2, 4 or 8, asymmetric 1 to 8, exact 16");
+  check.require(fits(tensor.quantizer, tensor.bits),
+                which + ".quantizer is " + quantizer + " at " + bits + " " +
+                    std::to_string(tensor.bits) +
+                    "; sign_mean has 1 bit, lloyd_max 2, symmetric 2, 4 or 8, asymmetric and "
+                    "asymmetric_fp16 1 to 8, exact 16");
   const std::string group = which + ".group_size";
   if (tensor.quantizer == Quantizer::exact) {
     check.require(tensor == TensorScheme{}, which + " is exact (16 bits), so " + which +
-                                                ".axis must be token, group_size 0 and center, "
-                                                "normalize and rotate false");
+                                                ".axis must be token, group_size 0, center, "
+                                                "normalize and rotate false, window sliding");
     return;
   }
   if (tensor.group_size != 0 || tensor.axis == GroupAxis::channel)
@@ -80,15 +82,33 @@ void check_tensor(const Check& check, const std::string& which, const TensorSche
                       " is none; set rotate to false (family: custom) or use the uniform family");
 }
 
+void check_window(const Check& check, const std::string& which, const TensorScheme& tensor,
+                  int residual_window) {
+  if (tensor.axis != GroupAxis::channel) return;
+  const std::string group =
+      which + ".group_size " + std::to_string(tensor.group_size) + " (in tokens)";
+  check.require(tensor.window != WindowRule::none,
+                which + ".window is none, but " + group +
+                    " must gather before they are codes; use sliding, lagging or flush");
+  if (tensor.window == WindowRule::flush)
+    check.require(residual_window > 0 && residual_window % tensor.group_size == 0,
+                  group + " does not divide residual_window " + std::to_string(residual_window) +
+                      ", and " + which + ".window flush turns all of it into groups at once");
+}
+
 void check_family(const Check& check, const Scheme& scheme) {
   if (scheme.family == "custom") return;
   const bool known = scheme.family == "centred" || scheme.family == "rotated" ||
-                     scheme.family == "uniform" || scheme.family == "exact";
+                     scheme.family == "uniform" || scheme.family == "exact" ||
+                     scheme.family == "kivi";
   check.require(known, "family is '" + scheme.family +
-                           "'; it must be centred, rotated, uniform, exact or custom");
+                           "'; it must be centred, rotated, uniform, exact, kivi or custom");
   check.require(scheme.family != "exact" || (scheme.key.bits == 16 && scheme.value.bits == 16),
                 "family exact has key.bits and value.bits 16");
-  const Scheme expected = family_scheme(scheme.family, scheme.key.bits, scheme.value.bits);
+  const Scheme expected =
+      scheme.family == "kivi"
+          ? kivi_scheme(scheme.key.bits, scheme.value.bits, scheme.key.group_size)
+          : family_scheme(scheme.family, scheme.key.bits, scheme.value.bits);
   check.require(expected.family == scheme.family && expected.key == scheme.key &&
                     expected.value == scheme.value &&
                     expected.key_before_rope == scheme.key_before_rope,
@@ -104,13 +124,8 @@ void validate(const Scheme& scheme, int head_dim) {
                 "a name has 1 to 128 characters out of A-Z a-z 0-9 . _ - and is neither . nor ..");
   check_tensor(check, "key", scheme.key, head_dim);
   check_tensor(check, "value", scheme.value, head_dim);
-  const bool channels =
-      scheme.key.axis == GroupAxis::channel && scheme.value.axis == GroupAxis::channel;
-  check.require(!channels || scheme.key.group_size == scheme.value.group_size,
-                "key.group_size " + std::to_string(scheme.key.group_size) +
-                    " and value.group_size " + std::to_string(scheme.value.group_size) +
-                    " differ; groups along tokens must be of one size, because both leave the "
-                    "residual window together");
+  check_window(check, "key", scheme.key, scheme.residual_window);
+  check_window(check, "value", scheme.value, scheme.residual_window);
   check.require(!scheme.key_before_rope || scheme.key.bits != 16,
                 "key_before_rope has no meaning where key.bits is 16; set it to false");
   check.range("residual_window", scheme.residual_window, 0, kMaxWindow);

@@ -91,48 +91,55 @@ Attention::Attention(int heads, const CacheShape& shape, const AttentionKernel& 
 Attention::Plan::Plan(const Attention& attention, const KvCache& cache, std::int64_t first,
                       std::int64_t rows, std::int64_t sliding_window)
     : first_(first), rows_(rows), sliding_window_(sliding_window), group_(attention.group_) {
-  const std::int64_t queries = rows * group_, end = first + rows;
-  blocks_ = (queries + kPanel - 1) / kPanel;
-  const std::int64_t sinks = std::min(cache.sinks(), end);
-  const auto window = [&](std::int64_t position) {
-    return std::max(sinks, cache.exact_begin(position));
-  };
-  for (int s = 0; s < kSegments; ++s) {
-    low_[s].reserve(static_cast<std::size_t>(blocks_ * kPanel));
-    high_[s].reserve(low_[s].capacity());
-  }
-  for (std::int64_t r = 0; r < rows; ++r) add_row(r, sinks, window(first + r));
-  for (int s = 0; s < kSegments; ++s) {  // lanes past the last row do as that row does
-    low_[s].resize(low_[s].capacity(), low_[s].back());
-    high_[s].resize(low_[s].capacity(), high_[s].back());
-  }
-  quantized_ = std::max(sinks, oldest(first)) < window(end - 1);
-  add_tiles(kSinks, 0, sinks);
-  add_tiles(kQuantized, sinks, window(end - 1));
-  add_tiles(kWindow, window(first), end);
+  blocks_ = (rows * group_ + kPanel - 1) / kPanel;
+  views_.reserve(static_cast<std::size_t>(cache.views()));
+  for (int view = 0; view < cache.views(); ++view) views_.push_back(make_view(cache, view));
 }
 
-void Attention::Plan::add_row(std::int64_t row, std::int64_t sinks, std::int64_t exact_begin) {
-  const std::int64_t end = first_ + row + 1, from = oldest(first_ + row);
-  const std::int64_t low[kSegments] = {from, std::max(from, sinks), std::max(from, exact_begin)};
-  const std::int64_t high[kSegments] = {std::min(sinks, end), std::min(exact_begin, end), end};
+Attention::Plan::View Attention::Plan::make_view(const KvCache& cache, int view) const {
+  View made;
+  const auto lanes = static_cast<std::size_t>(blocks_ * kPanel);
   for (int s = 0; s < kSegments; ++s) {
-    low_[s].insert(low_[s].end(), static_cast<std::size_t>(group_),
-                   static_cast<std::int32_t>(low[s]));
-    high_[s].insert(high_[s].end(), static_cast<std::size_t>(group_),
-                    static_cast<std::int32_t>(high[s]));
+    made.low[s].reserve(lanes);
+    made.high[s].reserve(lanes);
   }
-}
-
-void Attention::Plan::add_tiles(Segment segment, std::int64_t begin, std::int64_t end) {
-  begin = std::max(begin, oldest(first_));
-  for (std::int64_t base = begin / kAttentionTile * kAttentionTile; base < end;
-       base += kAttentionTile) {
-    const std::int64_t first = std::max(begin - base, std::int64_t{0});
-    const std::int64_t last = std::min(end - base, std::int64_t{kAttentionTile});
-    tiles_.push_back(
-        {segment, base, static_cast<std::int32_t>(first), static_cast<std::int32_t>(last)});
+  std::int64_t begin[kSegments], end[kSegments] = {};  // of what any row sees
+  std::fill_n(begin, kSegments, first_ + rows_);
+  for (std::int64_t position = first_; position < first_ + rows_; ++position) {
+    const std::int64_t past = position + 1;
+    const ExactTokens exact = cache.exact_tokens(view, position);
+    const std::int64_t sinks = std::min(exact.sinks, past);
+    const std::int64_t keys = std::clamp(exact.keys, sinks, past);
+    const std::int64_t values = std::clamp(exact.values, sinks, past);
+    const std::int64_t both = std::min(keys, values);
+    std::int64_t low[kSegments] = {0, sinks, both, both, std::max(keys, values)};
+    std::int64_t high[kSegments] = {sinks, both, keys, values, past};
+    for (int s = 0; s < kSegments; ++s) {
+      const auto group = static_cast<std::size_t>(group_);
+      low[s] = std::max(low[s], oldest(position));
+      high[s] = std::max(low[s], high[s]);
+      made.low[s].insert(made.low[s].end(), group, static_cast<std::int32_t>(low[s]));
+      made.high[s].insert(made.high[s].end(), group, static_cast<std::int32_t>(high[s]));
+      if (low[s] == high[s]) continue;
+      begin[s] = std::min(begin[s], low[s]);
+      end[s] = std::max(end[s], high[s]);
+    }
   }
+  for (int s = 0; s < kSegments; ++s) {
+    made.low[s].resize(lanes, made.low[s].back());  // lanes past the last row do as that row does
+    made.high[s].resize(lanes, made.high[s].back());
+    for (std::int64_t base = begin[s] / kAttentionTile * kAttentionTile; base < end[s];
+         base += kAttentionTile) {
+      const std::int64_t from = std::max(begin[s] - base, std::int64_t{0});
+      const std::int64_t to = std::min(end[s] - base, std::int64_t{kAttentionTile});
+      const Tile tile{static_cast<Segment>(s), base, static_cast<std::int32_t>(from),
+                      static_cast<std::int32_t>(to)};
+      made.quantized_keys |= tile.keys() == Copy::quantized;
+      made.quantized_values |= tile.values() == Copy::quantized;
+      made.tiles.push_back(tile);
+    }
+  }
+  return made;
 }
 
 struct Attention::Call {
@@ -143,15 +150,24 @@ struct Attention::Call {
   const float* queries;
   Activations& out;
   Workspace& workspace;
-  bool rotated() const { return plan.quantized_ && cache.rotates_queries(); }
+  const Plan::View& view(int head) const {
+    return plan.views_[static_cast<std::size_t>(cache.view(layer, head))];
+  }
+  const Plan::Tile& tile(int head, std::int64_t index) const {
+    return view(head).tiles[static_cast<std::size_t>(index)];
+  }
+  std::int64_t tiles(int head) const { return std::ssize(view(head).tiles); }
+  bool rotated(int head) const {
+    return view(head).quantized_keys && cache.rotates_queries(layer, head);
+  }
 };
 
 // Workspace: per head and block the queries (plain and, where needed, rotated) and the states of
-// both copies; per head the staged tiles.
+// both copies of the values; per head the staged tiles.
 
 char* Attention::query_block(const Call& call, int head, std::int64_t block, Copy copy) const {
   const std::int64_t at = (head * call.plan.blocks_ + block) * 2;
-  const bool second = copy == Copy::quantized && call.rotated();
+  const bool second = copy == Copy::quantized && call.rotated(head);
   return call.workspace.queries_.data() + (at + (second ? 1 : 0)) * query_bytes_;
 }
 
@@ -168,13 +184,15 @@ char* Attention::staged(const Call& call, int head, std::int64_t tile) const {
 
 void Attention::run(const Plan& plan, const KvCache& cache, const RopeTable& rope, int layer,
                     const float* queries, Activations& out, Workspace& workspace) const {
-  const std::int64_t blocks = plan.blocks_, tiles = std::ssize(plan.tiles_);
+  const std::int64_t blocks = plan.blocks_;
   workspace.queries_.reserve(kv_heads_ * blocks * 2 * query_bytes_);
   workspace.states_.reserve(kv_heads_ * blocks * 2 * state_floats_);
   workspace.tiles_.reserve(kv_heads_ * kStagedTiles * tile_bytes_);
   const Call call{plan, cache, rope, layer, queries, out, workspace};
   parallel(kv_heads_ * blocks,
            [&](std::int64_t i) { prepare(call, static_cast<int>(i / blocks), i % blocks); });
+  std::int64_t tiles = 0;
+  for (int head = 0; head < kv_heads_; ++head) tiles = std::max(tiles, call.tiles(head));
   const std::int64_t groups = (blocks + kBlocksPerTask - 1) / kBlocksPerTask;
   for (std::int64_t first = 0; first < tiles; first += kStagedTiles) {
     const std::int64_t some = std::min(kStagedTiles, tiles - first);
@@ -203,7 +221,7 @@ void Attention::prepare(const Call& call, int head, std::int64_t block) const {
                     rows + lane * head_dim_);
   }
   kernel_.pack_queries(head_dim_, rows, query_block(call, head, block, Copy::exact));
-  if (call.rotated()) {
+  if (call.rotated(head)) {
     call.cache.rotate_queries(call.layer, head, kPanel, rows);
     kernel_.pack_queries(head_dim_, rows, query_block(call, head, block, Copy::quantized));
   }
@@ -217,51 +235,54 @@ void Attention::prepare(const Call& call, int head, std::int64_t block) const {
 /// Reads a tile from the cache into the kernel's layout; slots up to the next multiple of 32 are
 /// zero.
 void Attention::stage(const Call& call, int head, std::int64_t index) const {
-  const Plan::Tile& tile = call.plan.tiles_[static_cast<std::size_t>(index)];
+  if (index >= call.tiles(head)) return;
+  const Plan::Tile& tile = call.tile(head, index);
   const int first = tile.begin / 32 * 32, last = round_up(tile.end, 32);
   char* keys = staged(call, head, index);
   char* values = keys + key_bytes_;
-  const auto read = [&](float* to, const auto& read_rows) {
+  const auto read = [&](float* to, Copy copy, const auto& read_rows) {
     std::fill(to + first * head_dim_, to + tile.begin * head_dim_, 0.0f);
-    read_rows(call.layer, head, tile.copy(), tile.base + tile.begin, tile.base + tile.end,
+    read_rows(call.layer, head, copy, tile.base + tile.begin, tile.base + tile.end,
               to + tile.begin * head_dim_);
     std::fill(to + tile.end * head_dim_, to + last * head_dim_, 0.0f);
   };
   const auto read_keys = [&](auto... a) { call.cache.read_keys(a...); };
   const auto read_values = [&](auto... a) { call.cache.read_values(a...); };
   if (kernel_.natural) {
-    read(reinterpret_cast<float*>(keys), read_keys);
-    read(reinterpret_cast<float*>(values), read_values);
+    read(reinterpret_cast<float*>(keys), tile.keys(), read_keys);
+    read(reinterpret_cast<float*>(values), tile.values(), read_values);
     return;
   }
   float* rows = scratch(kAttentionTile * head_dim_);
-  read(rows, read_keys);
+  read(rows, tile.keys(), read_keys);
   kernel_.pack_keys(head_dim_, first, last, rows, keys);
-  read(rows, read_values);
+  read(rows, tile.values(), read_values);
   kernel_.pack_values(head_dim_, first, last, rows, values);
 }
 
-/// Tiles [first, last) against blocks [begin, end).
+/// Tiles [first, last), as far as the head has them, against blocks [begin, end).
 void Attention::attend(const Call& call, int head, std::int64_t first, std::int64_t last,
                        std::int64_t begin, std::int64_t end) const {
   constexpr std::int64_t kJobs = kStagedTiles * kBlocksPerTask;
   AttentionJob jobs[kJobs];
   alignas(64) std::int32_t bounds[kJobs][2][kPanel];
   int count = 0;
+  const Plan::View& view = call.view(head);
+  last = std::min(last, call.tiles(head));
   for (std::int64_t index = first; index < last; ++index) {
-    const Plan::Tile& tile = call.plan.tiles_[static_cast<std::size_t>(index)];
+    const Plan::Tile& tile = call.tile(head, index);
     const char* keys = staged(call, head, index);
     for (std::int64_t block = begin; block < end; ++block) {
       auto& [from, to] = bounds[count];
       const auto lanes = static_cast<std::size_t>(block * kPanel);
-      clip(&call.plan.low_[tile.segment][lanes], &call.plan.high_[tile.segment][lanes],
+      clip(&view.low[tile.segment][lanes], &view.high[tile.segment][lanes],
            static_cast<std::int32_t>(tile.base), from, to);
       jobs[count++] = {keys,
                        keys + key_bytes_,
-                       query_block(call, head, block, tile.copy()),
+                       query_block(call, head, block, tile.keys()),
                        from,
                        to,
-                       state(call, head, block, tile.copy())};
+                       state(call, head, block, tile.values())};
     }
   }
   kernel_.attend(head_dim_, jobs, count);
@@ -274,7 +295,7 @@ void Attention::finish(const Call& call, int head, std::int64_t block) const {
   alignas(64) float exact_weight[kPanel], quantized_weight[kPanel], mass[kPanel];
   shares(head_dim_, exact, quantized, exact_weight, quantized_weight, mass);
   float* rows = scratch(kPanel * head_dim_);
-  if (call.plan.quantized_) {
+  if (call.view(head).quantized_values) {
     transpose(head_dim_, quantized.sums, quantized_weight, rows);
     call.cache.finish_values(call.layer, head, kPanel, mass, rows);
     add_transposed(head_dim_, exact.sums, exact_weight, rows);

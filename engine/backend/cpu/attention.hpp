@@ -16,10 +16,10 @@ namespace dgap::engine {
 ///
 /// The query heads that share a key/value head make one list of rows (token by token), cut into
 /// blocks of 32. Stored tokens come in tiles of 256 at fixed positions, read from the cache once
-/// per layer. A block keeps a running maximum, mass and weighted sum per copy (online softmax,
-/// arXiv:2205.14135); at the end the quantised sums go through finish_values and the two copies are
-/// joined. Where a tile lies and what a row sees in it depend on positions alone, so a row's result
-/// does not depend on the rows it comes with.
+/// per layer. A block keeps a running maximum, mass and weighted sum per copy of the values (online
+/// softmax, arXiv:2205.14135); at the end the quantised sums go through finish_values and the two
+/// are joined. Where a tile lies and what a row sees in it depend on positions alone, so a row's
+/// result does not depend on the rows it comes with.
 class Attention {
  public:
   Attention(int heads, const CacheShape& shape, const AttentionKernel& kernel);
@@ -34,15 +34,27 @@ class Attention {
 
    private:
     friend class Attention;
-    enum Segment { kSinks, kQuantized, kWindow, kSegments };
+    /// Runs of tokens whose keys and values a row sees in the same copies.
+    enum Segment { kSinks, kQuantized, kQuantizedKeys, kQuantizedValues, kWindow, kSegments };
     struct Tile {
       Segment segment;
       std::int64_t base;        // position of slot 0, a multiple of 256
       std::int32_t begin, end;  // slots that are filled
-      Copy copy() const { return segment == kQuantized ? Copy::quantized : Copy::exact; }
+      Copy keys() const {
+        return segment == kQuantized || segment == kQuantizedKeys ? Copy::quantized : Copy::exact;
+      }
+      Copy values() const {
+        return segment == kQuantized || segment == kQuantizedValues ? Copy::quantized : Copy::exact;
+      }
     };
-    void add_row(std::int64_t row, std::int64_t sinks, std::int64_t exact_begin);
-    void add_tiles(Segment segment, std::int64_t begin, std::int64_t end);
+    /// What the rows of one of the cache's views see.
+    struct View {
+      bool quantized_keys = false, quantized_values = false;
+      std::vector<Tile> tiles;
+      // Positions [low, high) that a query row sees of a segment.
+      std::vector<std::int32_t> low[kSegments], high[kSegments];
+    };
+    View make_view(const KvCache& cache, int view) const;
     /// First token that a row at `position` sees.
     std::int64_t oldest(std::int64_t position) const {
       return sliding_window_ == 0 ? 0 : std::max(position + 1 - sliding_window_, std::int64_t{0});
@@ -50,10 +62,7 @@ class Attention {
 
     std::int64_t first_, rows_, sliding_window_, blocks_;
     int group_;
-    bool quantized_;
-    std::vector<Tile> tiles_;
-    // Positions [low, high) that a query row sees of a segment.
-    std::vector<std::int32_t> low_[kSegments], high_[kSegments];
+    std::vector<View> views_;
   };
 
   /// Scratch, kept between calls.

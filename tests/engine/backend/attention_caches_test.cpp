@@ -69,56 +69,56 @@ class CacheAttention {
     Stored(const KvCache& cache, int head, std::int64_t first, std::int64_t end) {
       for (auto* copies : {&keys, &values})
         for (auto& rows : *copies) rows.resize(static_cast<std::size_t>(end * kHeadDim));
-      const auto read = [&](Copy copy, std::int64_t from, std::int64_t to) {
-        if (from >= to) return;
-        const auto c = static_cast<std::size_t>(copy);
-        cache.read_keys(0, head, copy, from, to, keys[c].data() + from * kHeadDim);
-        cache.read_values(0, head, copy, from, to, values[c].data() + from * kHeadDim);
+      const ExactTokens at_first = cache.exact_tokens(cache.view(0, head), first);
+      const ExactTokens at_last = cache.exact_tokens(cache.view(0, head), end - 1);
+      const std::int64_t sinks = std::min(at_last.sinks, end);
+      const auto read_all = [&](auto read, std::vector<float>* to, std::int64_t exact_from,
+                                std::int64_t quantised_to) {
+        const auto range = [&](Copy copy, std::int64_t from, std::int64_t until) {
+          if (from < until)
+            (cache.*read)(0, head, copy, from, until,
+                          to[static_cast<std::size_t>(copy)].data() + from * kHeadDim);
+        };
+        range(Copy::exact, 0, sinks);
+        range(Copy::quantized, sinks, std::min(quantised_to, end));
+        range(Copy::exact, std::max(sinks, exact_from), end);
       };
-      const std::int64_t sinks = std::min(cache.sinks(), end);
-      read(Copy::exact, 0, sinks);
-      read(Copy::quantized, sinks, cache.exact_begin(end - 1));
-      read(Copy::exact, std::max(sinks, cache.exact_begin(first)), end);
+      read_all(&KvCache::read_keys, keys, at_first.keys, at_last.keys);
+      read_all(&KvCache::read_values, values, at_first.values, at_last.values);
     }
     std::vector<float> keys[2], values[2];
   };
 
-  struct Part {
-    std::vector<float> query;
-    double mass = 0;
-    std::vector<double> sums = std::vector<double>(kHeadDim);
-  };
-
   std::vector<double> reference(const Stored& stored, std::int64_t position, int head) const {
     const int kv_head = head / (kHeads / kKvHeads);
-    Part exact, quantized;
-    exact.query.resize(kHeadDim);
+    std::vector<float> query[2] = {std::vector<float>(kHeadDim), {}};
     rope_.apply(position, 1, queries_.data() + (position * kHeads + head) * kHeadDim, kHeadDim,
-                exact.query.data());
-    quantized.query = exact.query;
-    if (cache_->rotates_queries()) cache_->rotate_queries(0, kv_head, 1, quantized.query.data());
+                query[0].data());
+    query[1] = query[0];
+    if (cache_->rotates_queries(0, kv_head)) cache_->rotate_queries(0, kv_head, 1, query[1].data());
+    const ExactTokens exact = cache_->exact_tokens(cache_->view(0, kv_head), position);
+    double mass[2] = {}, sums[2][kHeadDim] = {};  // by the values' copy
     for (std::int64_t t = 0; t <= position; ++t) {
-      const bool is_exact = t < cache_->sinks() || t >= cache_->exact_begin(position);
-      const auto copy = static_cast<std::size_t>(is_exact ? Copy::exact : Copy::quantized);
-      add_token(stored.keys[copy].data() + t * kHeadDim, stored.values[copy].data() + t * kHeadDim,
-                is_exact ? exact : quantized);
+      const auto copy = [&](std::int64_t begin) {
+        return std::size_t{t < exact.sinks || t >= begin ? 0u : 1u};
+      };
+      const std::size_t k = copy(exact.keys), v = copy(exact.values);
+      const float* key = stored.keys[k].data() + t * kHeadDim;
+      const float* value = stored.values[v].data() + t * kHeadDim;
+      double score = 0;
+      for (std::size_t i = 0; i < kHeadDim; ++i) score += double{query[k][i]} * key[i];
+      const double weight = std::exp(score / std::sqrt(kHeadDim));
+      mass[v] += weight;
+      for (std::size_t i = 0; i < kHeadDim; ++i) sums[v][i] += weight * value[i];
     }
-    const double total = exact.mass + quantized.mass;
-    std::vector<float> sums(kHeadDim);
-    for (std::size_t i = 0; i < kHeadDim; ++i)
-      sums[i] = static_cast<float>(quantized.sums[i] / total);
-    const auto share = static_cast<float>(quantized.mass / total);
-    if (quantized.mass > 0) cache_->finish_values(0, kv_head, 1, &share, sums.data());
-    for (std::size_t i = 0; i < kHeadDim; ++i) exact.sums[i] = exact.sums[i] / total + sums[i];
-    return exact.sums;
-  }
-
-  static void add_token(const float* key, const float* value, Part& part) {
-    double score = 0;
-    for (std::size_t i = 0; i < kHeadDim; ++i) score += double{part.query[i]} * key[i];
-    const double weight = std::exp(score / std::sqrt(kHeadDim));
-    part.mass += weight;
-    for (std::size_t i = 0; i < kHeadDim; ++i) part.sums[i] += weight * value[i];
+    const double total = mass[0] + mass[1];
+    std::vector<float> restored(kHeadDim);
+    for (std::size_t i = 0; i < kHeadDim; ++i) restored[i] = static_cast<float>(sums[1][i] / total);
+    const auto share = static_cast<float>(mass[1] / total);
+    if (share > 0) cache_->finish_values(0, kv_head, 1, &share, restored.data());
+    std::vector<double> out(kHeadDim);
+    for (std::size_t i = 0; i < kHeadDim; ++i) out[i] = sums[0][i] / total + restored[i];
+    return out;
   }
 
   CacheShape shape_;
@@ -135,13 +135,23 @@ std::vector<schemas::Scheme> schemes() {
     for (const char* bits : {"K1V1", "K1V4", "K2V2", "K4V1", "K4V4", "K8V8", "K16V2", "K2V16"})
       for (const char* window : {"", "-R32-S4", "-R128-S7"})
         list.push_back(schemas::preset(family + bits + window));
-  for (const int window : {0, 32, 96}) {  // keys by channel, in groups of 32 tokens
-    schemas::Scheme scheme = schemas::preset("uniform-K2V2");
-    scheme.name = "channels", scheme.family = "custom", scheme.residual_window = window;
-    scheme.key.axis = schemas::GroupAxis::channel, scheme.key.group_size = 32;
-    scheme.key.quantizer = schemas::Quantizer::asymmetric;
-    list.push_back(scheme);
-  }
+  using schemas::WindowRule;
+  const std::pair<WindowRule, WindowRule> rules[] = {{WindowRule::sliding, WindowRule::sliding},
+                                                     {WindowRule::flush, WindowRule::lagging},
+                                                     {WindowRule::lagging, WindowRule::none},
+                                                     {WindowRule::flush, WindowRule::flush}};
+  for (const char* base : {"uniform-K2V2", "rotated-K2V2", "rotated-K16V2"})
+    for (const auto& [keys, values] : rules)
+      for (const int window : {32, 96}) {  // keys by channel, in groups of 32 tokens
+        schemas::Scheme scheme = schemas::preset(base);
+        scheme.name = "channels", scheme.family = "custom", scheme.residual_window = window;
+        scheme.value.window = values;
+        if (scheme.key.bits < 16) {
+          scheme.key.axis = schemas::GroupAxis::channel, scheme.key.group_size = 32;
+          scheme.key.quantizer = schemas::Quantizer::asymmetric, scheme.key.window = keys;
+        }
+        list.push_back(scheme);
+      }
   list.push_back(schemas::preset("exact"));
   return list;
 }

@@ -10,20 +10,41 @@
 
 #include "base/half.hpp"
 #include "base/random.hpp"
+#include "engine/cache/window.hpp"
 #include "tests/engine/backend/isas.hpp"
 
 namespace dgap::engine {
 namespace {
 
+using schemas::WindowRule;
 using Values = std::vector<float>;
 
-/// Both copies of random keys and values, with a window rule, sinks, a rotated key space (a signed
-/// permutation of channels) and centred values in a space of their own (the same permutation).
+/// The window of one tensor; R < 0: exact.
+struct Rule {
+  int residual;
+  WindowRule rule = WindowRule::sliding;
+  Window window(std::int64_t sinks) const {
+    const schemas::TensorScheme codes{
+        .bits = 1, .quantizer = schemas::Quantizer::sign_mean, .window = rule};
+    return residual < 0 ? Window() : Window(codes, residual, sinks);
+  }
+};
+/// Of the keys and of the values of one head.
+struct Rules {
+  Rule keys, values;
+};
+
+/// Both copies of random keys and values, with window rules (head h has rules[h mod their number]),
+/// sinks, a rotated key space (a signed permutation of channels) and centred values in a space of
+/// their own (the same permutation).
 class FakeCache : public KvCache {
  public:
   FakeCache(int kv_heads, int head_dim, std::int64_t tokens, std::int64_t sinks,
-            std::int64_t window, bool rotates)
-      : shape_{1, kv_heads, head_dim, 10000.0}, sinks_(sinks), window_(window), rotates_(rotates) {
+            std::vector<Rules> rules, bool rotates)
+      : shape_{1, kv_heads, head_dim, 10000.0},
+        sinks_(sinks),
+        rules_(std::move(rules)),
+        rotates_(rotates) {
     base::Random random(11);
     const auto fill = [&](Values& values, std::int64_t count, double scale) {
       values.resize(static_cast<std::size_t>(count));
@@ -55,11 +76,12 @@ class FakeCache : public KvCache {
 
   const CacheShape& shape() const override { return shape_; }
   std::int64_t length() const override { return 0; }
-  std::int64_t sinks() const override { return sinks_; }
-  std::int64_t exact_begin(std::int64_t position) const override {
-    return window_ < 0
-               ? 0
-               : std::max<std::int64_t>(0, position + 1 - std::max<std::int64_t>(window_, 1));
+  int views() const override { return static_cast<int>(rules_.size()); }
+  int view(int, int head) const override { return head % views(); }
+  ExactTokens exact_tokens(int view, std::int64_t position) const override {
+    const Rules& rules = rules_[static_cast<std::size_t>(view)];
+    return {sinks_, rules.keys.window(sinks_).exact_begin(position),
+            rules.values.window(sinks_).exact_begin(position)};
   }
   void append(int, std::int64_t, const float*, const float*) override {}
   void read_keys(int, int head, Copy copy, std::int64_t begin, std::int64_t end,
@@ -70,7 +92,7 @@ class FakeCache : public KvCache {
                    float* out) const override {
     read(values_, head, copy, begin, end, out);
   }
-  bool rotates_queries() const override { return rotates_; }
+  bool rotates_queries(int, int) const override { return rotates_; }
   void rotate_queries(int, int, std::int64_t rows, float* queries) const override {
     for (std::int64_t r = 0; r < rows; ++r) permute(queries + r * shape_.head_dim);
   }
@@ -103,7 +125,8 @@ class FakeCache : public KvCache {
   }
 
   CacheShape shape_;
-  std::int64_t sinks_, window_;
+  std::int64_t sinks_;
+  std::vector<Rules> rules_;
   bool rotates_;
   Values keys_[2], values_[2], mean_;
 };
@@ -111,28 +134,62 @@ class FakeCache : public KvCache {
 struct Case {
   std::string name;
   int heads, kv_heads, head_dim;
-  std::int64_t first, rows, sinks, window;  // window < 0: exact cache
+  std::int64_t first, rows, sinks;
+  std::vector<Rules> rules;
   bool rotates;
 };
 
+std::vector<Rules> together(int residual) { return {{{residual}, {residual}}}; }
+
 const Case kCases[] = {
-    {"prefill from nothing", 3, 1, 64, 0, 70, 0, -1, false},
-    {"prefill, several tiles and heads", 4, 2, 16, 300, 250, 0, -1, false},
-    {"one step", 6, 2, 64, 515, 1, 0, -1, false},
-    {"quantised, current token exact", 3, 1, 64, 600, 40, 4, 0, false},
-    {"quantised, window and rotation", 4, 2, 32, 513, 50, 4, 32, true},
-    {"window longer than the text", 2, 1, 16, 10, 20, 4, 128, true},
-    {"sinks longer than the text", 2, 1, 16, 0, 20, 64, 0, true},
-    {"head_dim 80", 2, 1, 80, 280, 9, 0, 16, false},
-    {"head_dim 128", 2, 2, 128, 250, 33, 3, 5, true},
-    {"more tiles than are staged at a time", 2, 1, 16, 4400, 20, 4, 40, false},
+    {"prefill from nothing", 3, 1, 64, 0, 70, 0, together(-1), false},
+    {"prefill, several tiles and heads", 4, 2, 16, 300, 250, 0, together(-1), false},
+    {"one step", 6, 2, 64, 515, 1, 0, together(-1), false},
+    {"quantised, current token exact", 3, 1, 64, 600, 40, 4, together(0), false},
+    {"quantised, window and rotation", 4, 2, 32, 513, 50, 4, together(32), true},
+    {"window longer than the text", 2, 1, 16, 10, 20, 4, together(128), true},
+    {"sinks longer than the text", 2, 1, 16, 0, 20, 64, together(0), true},
+    {"head_dim 80", 2, 1, 80, 280, 9, 0, together(16), false},
+    {"head_dim 128", 2, 2, 128, 250, 33, 3, together(5), true},
+    {"more tiles than are staged at a time", 2, 1, 16, 4400, 20, 4, together(40), false},
+    {"keys of a prefix quantised, values exact", 2, 1, 16, 500, 30, 4, {{{40}, {-1}}}, true},
+    {"values quantised, keys exact", 2, 1, 16, 500, 30, 4, {{{-1}, {40}}}, true},
+    {"keys flushed, values lagging",
+     4,
+     2,
+     32,
+     240,
+     140,
+     2,
+     {{{32, WindowRule::flush}, {32, WindowRule::lagging}}},
+     true},
+    {"values flushed, keys sliding: either is ahead at times",
+     2,
+     1,
+     16,
+     200,
+     150,
+     0,
+     {{{20}, {64, WindowRule::flush}}},
+     true},
+    {"nothing exact", 2, 1, 16, 0, 90, 0, {{{0, WindowRule::none}, {0, WindowRule::none}}}, true},
+    {"the own value alone is exact", 2, 1, 16, 0, 90, 3, {{{0, WindowRule::none}, {0}}}, false},
+    {"heads of three kinds",
+     8,
+     4,
+     32,
+     600,
+     70,
+     4,
+     {{{-1}, {-1}}, {{16}, {-1}}, {{64, WindowRule::flush}, {5, WindowRule::lagging}}},
+     true},
 };
 
 class Setting {
  public:
   explicit Setting(const Case& c)
       : c_(c),
-        cache_(c.kv_heads, c.head_dim, c.first + c.rows, c.sinks, c.window, c.rotates),
+        cache_(c.kv_heads, c.head_dim, c.first + c.rows, c.sinks, c.rules, c.rotates),
         rope_(c.head_dim, 10000.0, c.first + c.rows) {
     base::Random random(12);
     queries_.resize(static_cast<std::size_t>(c.rows * c.heads * c.head_dim));
@@ -174,12 +231,12 @@ class Setting {
     rope_.apply(position, 1, queries_.data() + (row * c_.heads + head) * c_.head_dim, c_.head_dim,
                 query.data());
     std::vector<double> scores;
-    const auto copy = [&](std::int64_t t) {
-      return t < cache_.sinks() || t >= cache_.exact_begin(position) ? Copy::exact
-                                                                     : Copy::quantized;
+    const ExactTokens exact = cache_.exact_tokens(cache_.view(0, kv_head), position);
+    const auto copy = [&](std::int64_t t, std::int64_t begin) {
+      return t < exact.sinks || t >= begin ? Copy::exact : Copy::quantized;
     };
     for (std::int64_t t = 0; t <= position; ++t) {
-      const Values key = cache_.key(kv_head, t, copy(t));
+      const Values key = cache_.key(kv_head, t, copy(t, exact.keys));
       double score = 0;
       for (std::size_t i = 0; i < key.size(); ++i) score += double{query[i]} * key[i];
       scores.push_back(score / std::sqrt(c_.head_dim));
@@ -189,7 +246,7 @@ class Setting {
     double mass = 0;
     for (std::int64_t t = 0; t <= position; ++t) {
       const double weight = std::exp(scores[static_cast<std::size_t>(t)] - top);
-      const Values value = cache_.value(kv_head, t, copy(t));
+      const Values value = cache_.value(kv_head, t, copy(t, exact.values));
       mass += weight;
       for (std::size_t i = 0; i < value.size(); ++i) sums[i] += weight * value[i];
     }
@@ -263,7 +320,7 @@ TEST(Attention, KeepsScoresBeyondFp16) {
   for_all_kernels([&](Isa isa, Compute compute) {
     class LargeCache : public FakeCache {
      public:
-      LargeCache() : FakeCache(1, 128, 3, 0, -1, false) {}
+      LargeCache() : FakeCache(1, 128, 3, 0, together(-1), false) {}
       void read_keys(int, int, Copy, std::int64_t begin, std::int64_t end,
                      float* out) const override {
         for (std::int64_t t = begin; t < end; ++t)

@@ -163,24 +163,32 @@ def statistics(x, center, normalize):
 # ---- one tensor of one head -----------------------------------------------------------------------
 
 
+def quantised_tokens(tensor, residual, tokens):
+    """Of `tokens` tokens beyond the sinks."""
+    rule, group = tensor["window"], tensor["group_size"] if tensor["axis"] == "channel" else 1
+    if tensor["bits"] == 16 or tokens <= 0:
+        return 0
+    if rule == "none":
+        return tokens
+    if rule == "flush":
+        return tokens - tokens % max(residual, 1)
+    kept = residual if rule == "lagging" else max(residual, 1)
+    return max(tokens - kept, 0) // group * group
+
+
 def expected(scheme, which, x, job):
     """x [tokens, d] as appended -> the probe's arrays for this tensor."""
     tensor, d, tokens = scheme[which], job["head_dim"], job["tokens"]
     before_rope = which == "key" and scheme["key_before_rope"]
     rotates = which == "key" and not before_rope
-    exact_scheme = scheme["key"]["bits"] == 16 and scheme["value"]["bits"] == 16
-    sinks = 0 if exact_scheme else scheme["sink_tokens"]
-    steps = [scheme[t]["group_size"] for t in ("key", "value")
-             if scheme[t]["bits"] < 16 and scheme[t]["axis"] == "channel"]
-    step = steps[0] if steps else 1
-    left = max(tokens - max(scheme["residual_window"], 1) - sinks, 0)
-    middle = 0 if exact_scheme else sinks + left // step * step
+    sinks = 0 if scheme["key"]["bits"] == scheme["value"]["bits"] == 16 else scheme["sink_tokens"]
+    middle = sinks + quantised_tokens(tensor, scheme["residual_window"], tokens - sinks)
 
     source = (rope(x, 0, job["rope_theta"]) if rotates else x).astype(F16).astype(F32)
     read = (lambda y, first: rope(y, first, job["rope_theta"])) if before_rope else (lambda y, first: y)
     exact = read(source[middle:], middle)
     if tensor["bits"] == 16:
-        return [("quantised reads", read(source[sinks:middle], sinks)), ("exact reads", exact)]
+        return [("exact reads", exact)]
 
     centred = tensor["center"] or tensor["normalize"]
     mean, rms = statistics(source[sinks:job["prefix"]], tensor["center"], tensor["normalize"])
@@ -234,7 +242,7 @@ def tensors(kind, rng, shape):
 
 def tensor(bits, quantizer, axis="token", group=0, **flags):
     return {"bits": bits, "quantizer": quantizer, "axis": axis, "group_size": group,
-            "center": False, "normalize": False, "rotate": False, **flags}
+            "center": False, "normalize": False, "rotate": False, "window": "sliding", **flags}
 
 
 EXACT = tensor(16, "exact")
@@ -262,6 +270,10 @@ def schemes():
                             ("asymmetric", 1), ("asymmetric", 2), ("asymmetric", 4), ("asymmetric", 8)]:
         made.append({**base, "key": tensor(bits, quantizer, "channel", 32), "value": tensor(bits, quantizer, "token", 32),
                      "residual_window": 32})
+        made.append({**base, "key": tensor(bits, quantizer, "channel", 16, window="flush"),
+                     "value": tensor(bits, quantizer, "token", 32, window="lagging"), "residual_window": 32})
+        made.append({**base, "key": tensor(bits, quantizer, "token", 32, window="none"),
+                     "value": tensor(bits, quantizer, "token", 16, window="flush"), "residual_window": 20})
         made.append({**base, "key": tensor(bits, quantizer, "token", 16, center=True, rotate=True),
                      "value": tensor(bits, quantizer, "channel", 24, normalize=True), "sink_tokens": 3})
         made.append({**base, "key": tensor(bits, quantizer, "token", 8, center=True, normalize=True, rotate=True),

@@ -18,7 +18,7 @@ TEST(ExactCache, HoldsKeysAfterRopeValuesAndKeysBeforeRope) {
   for (const ExactCacheType type : {ExactCacheType::f16, ExactCacheType::f32}) {
     const auto cache = stream.exact(37, type);
     EXPECT_EQ(cache->length(), 37);
-    EXPECT_EQ(cache->exact_begin(20), 0);
+    EXPECT_EQ(cache->exact_tokens(0, 20).keys, 0);
     const auto stored = [&](float x) {
       return type == ExactCacheType::f16 ? base::round_to_half(x) : x;
     };

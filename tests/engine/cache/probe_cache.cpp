@@ -6,8 +6,7 @@
 /// JOB: {"scheme": {...}, "layers", "kv_heads", "head_dim", "rope_theta", "tokens", "prefix",
 /// "block"}. Tensors: raw f32 [layers, tokens, kv_heads, head_dim]. OUT, per layer, head and tensor
 /// (K, V), one array after the other: u8 codes, u16 scales, u16 minima, f32 mean, f32 rms, f32
-/// quantised reads of [sinks, exact_begin(tokens - 1)), f32 exact reads of [exact_begin(tokens -
-/// 1), tokens).
+/// quantised reads of all codes, f32 exact reads of the tokens after those.
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -56,11 +55,11 @@ void run(char** argv) {
     out.write(reinterpret_cast<const char*>(span.data()),
               static_cast<std::streamsize>(span.size() * sizeof(span[0])));
   };
-  const std::int64_t middle = cache.exact_begin(tokens - 1);
   std::vector<float> reads(static_cast<std::size_t>(tokens * shape.head_dim));
   const auto dump = [&](const QuantizedCache::Raw& raw, int layer, int head, auto read) {
     write(raw.codes), write(raw.scales), write(raw.minima), write(raw.mean), write(raw.rms);
-    for (const auto& [copy, from, to] : {std::tuple(Copy::quantized, cache.sinks(), middle),
+    const std::int64_t middle = raw.first + raw.tokens;
+    for (const auto& [copy, from, to] : {std::tuple(Copy::quantized, raw.first, middle),
                                          std::tuple(Copy::exact, middle, tokens)}) {
       (cache.*read)(layer, head, copy, from, to, reads.data());
       write(std::span(reads).first(static_cast<std::size_t>((to - from) * shape.head_dim)));

@@ -11,6 +11,7 @@ namespace {
 using schemas::GroupAxis;
 using schemas::Quantizer;
 using schemas::Scheme;
+using schemas::WindowRule;
 using testing::custom;
 using testing::read_keys;
 using testing::read_values;
@@ -30,13 +31,15 @@ Scheme by_channel(int window, int sinks, int group) {
 }
 
 /// Tokens that a cache of `length` tokens holds exactly, sinks apart.
-std::int64_t exact_tokens(const Scheme& scheme, std::int64_t length) {
+struct Held {
+  std::int64_t keys, values;
+};
+Held exact_tokens(const Scheme& scheme, std::int64_t length) {
   const Stream stream({1, 1, 32, 10000.0}, length);
   const auto prefix = stream.exact(length);
   const QuantizedCache cache(scheme, *prefix, length);
-  EXPECT_EQ(cache.raw_key(0, 0).tokens,
-            std::max<std::int64_t>(cache.exact_begin(length - 1) - cache.sinks(), 0));
-  return length - std::min<std::int64_t>(length, cache.sinks()) - cache.raw_key(0, 0).tokens;
+  const std::int64_t beyond = length - std::min<std::int64_t>(length, scheme.sink_tokens);
+  return {beyond - cache.raw_key(0, 0).tokens, beyond - cache.raw_value(0, 0).tokens};
 }
 
 TEST(Window, TokenGroupsKeepTheNewest) {
@@ -44,9 +47,9 @@ TEST(Window, TokenGroupsKeepTheNewest) {
     for (const int sinks : {0, 4}) {
       const std::int64_t r = std::max(window, 1);
       for (const std::int64_t beyond : {std::int64_t{0}, r - 1, r, r + 1, r + 8, 2 * r, 3 * r + 1})
-        EXPECT_EQ(exact_tokens(by_token(window, sinks), sinks + beyond), std::min(beyond, r))
+        EXPECT_EQ(exact_tokens(by_token(window, sinks), sinks + beyond).keys, std::min(beyond, r))
             << "R " << window << ", sinks " << sinks << ", tokens beyond them " << beyond;
-      EXPECT_EQ(exact_tokens(by_token(window, sinks), 3),
+      EXPECT_EQ(exact_tokens(by_token(window, sinks), 3).values,
                 std::min<std::int64_t>(3 - std::min(sinks, 3), r));
     }
 }
@@ -58,7 +61,8 @@ TEST(Window, ChannelGroupsLeaveWhole) {
         const std::int64_t r = std::max(window, 1), g = group;
         for (const std::int64_t beyond :
              {r - 1, r, r + 1, r + g - 1, r + g, r + g + 1, 2 * r, r + 3 * g}) {
-          const std::int64_t exact = exact_tokens(by_channel(window, sinks, group), sinks + beyond);
+          const std::int64_t exact =
+              exact_tokens(by_channel(window, sinks, group), sinks + beyond).keys;
           EXPECT_EQ(exact, beyond < r ? beyond : r + (beyond - r) % g)
               << "R " << window << ", G " << group << ", sinks " << sinks << ", tokens beyond them "
               << beyond;
@@ -66,18 +70,47 @@ TEST(Window, ChannelGroupsLeaveWhole) {
       }
 }
 
-TEST(Window, MixedAxesLeaveTogether) {
+TEST(Window, EachTensorLeavesByItsOwnRule) {
   Scheme scheme = by_token(4, 0);
   scheme.key = by_channel(0, 0, 8).key;
-  EXPECT_EQ(exact_tokens(scheme, 4 + 7), 4 + 7);
-  EXPECT_EQ(exact_tokens(scheme, 4 + 8), 4);
+  EXPECT_EQ(exact_tokens(scheme, 4 + 7).keys, 4 + 7);
+  EXPECT_EQ(exact_tokens(scheme, 4 + 7).values, 4);
+  EXPECT_EQ(exact_tokens(scheme, 4 + 8).keys, 4);
+}
+
+TEST(Window, FlushEmptiesAndLaggingKeepsTheNewest) {
+  for (const int residual : {16, 32})
+    for (const int sinks : {0, 4}) {
+      Scheme scheme = by_channel(residual, sinks, 8);
+      scheme.key.window = WindowRule::flush;
+      scheme.value = by_token(0, 0).value;
+      scheme.value.window = WindowRule::lagging;
+      const std::int64_t r = residual;
+      for (const std::int64_t n : {std::int64_t{0}, r - 1, r, r + 1, 2 * r, 3 * r + 1}) {
+        const Held held = exact_tokens(scheme, sinks + n);
+        EXPECT_EQ(held.keys, n % r) << "R " << r << ", tokens beyond the sinks " << n;
+        EXPECT_EQ(held.values, std::min(n, r)) << "R " << r << ", tokens beyond the sinks " << n;
+        // The next row sees its own token besides.
+        const Window keys(scheme.key, residual, sinks), values(scheme.value, residual, sinks);
+        EXPECT_EQ(sinks + n - keys.exact_begin(sinks + n), n % r);
+        EXPECT_EQ(sinks + n - values.exact_begin(sinks + n), std::min(n, r));
+      }
+    }
+}
+
+TEST(Window, NoneKeepsNothing) {
+  Scheme scheme = by_token(5, 2);
+  scheme.key.window = scheme.value.window = WindowRule::none;
+  EXPECT_EQ(exact_tokens(scheme, 40).keys, 0);
+  EXPECT_EQ(Window(scheme.key, 5, 2).exact_begin(39), 40);
+  EXPECT_EQ(Window(scheme.key, 5, 2).exact_begin(0), 2);
 }
 
 TEST(Window, FortyTokensSixteenExact) {
   const Stream stream(kShape, 40);
   const auto prefix = stream.exact(40);
   const QuantizedCache cache(by_token(16, 0), *prefix, 40);
-  EXPECT_EQ(cache.exact_begin(39), 24);
+  EXPECT_EQ(cache.exact_tokens(0, 39).keys, 24);
   EXPECT_EQ(cache.raw_value(1, 1).tokens, 24);
   EXPECT_EQ(read_keys(cache, 1, 1, Copy::exact, 24, 40),
             read_keys(*prefix, 1, 1, Copy::exact, 24, 40));
@@ -96,21 +129,25 @@ void expect_rows_are_served(const Scheme& scheme, std::int64_t length, std::int6
     const std::int64_t to = std::min(total, from + block);
     stream.feed(cache, from, to);
     for (std::int64_t row = from; row < to; ++row) {
-      const std::int64_t begin = cache.exact_begin(row), sinks = std::min(cache.sinks(), row + 1);
-      ASSERT_GE(begin, cache.exact_begin(row - 1));
+      const ExactTokens exact = cache.exact_tokens(0, row), before = cache.exact_tokens(0, row - 1);
+      ASSERT_GE(exact.keys, before.keys);
+      ASSERT_GE(exact.values, before.values);
+      const std::int64_t sinks = std::min(exact.sinks, row + 1);
       for (int head = 0; head < 2; ++head) {
-        if (begin <= row) {
-          ASSERT_EQ(read_keys(cache, 0, head, Copy::exact, begin, row + 1),
-                    read_keys(*all, 0, head, Copy::exact, begin, row + 1));
-          ASSERT_EQ(read_values(cache, 1, head, Copy::exact, begin, row + 1),
-                    read_values(*all, 1, head, Copy::exact, begin, row + 1));
+        if (exact.keys <= row) {
+          ASSERT_EQ(read_keys(cache, 0, head, Copy::exact, exact.keys, row + 1),
+                    read_keys(*all, 0, head, Copy::exact, exact.keys, row + 1));
+        }
+        if (exact.values <= row) {
+          ASSERT_EQ(read_values(cache, 1, head, Copy::exact, exact.values, row + 1),
+                    read_values(*all, 1, head, Copy::exact, exact.values, row + 1));
         }
         ASSERT_EQ(read_keys(cache, 1, head, Copy::exact, 0, sinks),
                   read_keys(*all, 1, head, Copy::exact, 0, sinks));
-        ASSERT_EQ(read_keys(cache, 0, head, Copy::quantized, cache.sinks(), begin),
-                  read_keys(finished, 0, head, Copy::quantized, cache.sinks(), begin));
-        ASSERT_EQ(read_values(cache, 1, head, Copy::quantized, cache.sinks(), begin),
-                  read_values(finished, 1, head, Copy::quantized, cache.sinks(), begin));
+        ASSERT_EQ(read_keys(cache, 0, head, Copy::quantized, exact.sinks, exact.keys),
+                  read_keys(finished, 0, head, Copy::quantized, exact.sinks, exact.keys));
+        ASSERT_EQ(read_values(cache, 1, head, Copy::quantized, exact.sinks, exact.values),
+                  read_values(finished, 1, head, Copy::quantized, exact.sinks, exact.values));
       }
     }
     from = to;
@@ -124,6 +161,19 @@ TEST(Window, EveryRowOfABlockIsServed) {
       expect_rows_are_served(by_token(window, 4), 21, block);
       expect_rows_are_served(by_channel(window, 4, 8), 21, block);
     }
+}
+
+TEST(Window, EveryRowIsServedWhereKeysAndValuesDiffer) {
+  const WindowRule rules[] = {WindowRule::sliding, WindowRule::lagging, WindowRule::flush};
+  for (const WindowRule keys : rules)
+    for (const WindowRule values :
+         {WindowRule::sliding, WindowRule::lagging, WindowRule::flush, WindowRule::none})
+      for (const std::int64_t block : {1, 7, 32, 70}) {
+        Scheme scheme = by_channel(16, 3, 8);
+        scheme.value = by_token(0, 0).value;
+        scheme.key.window = keys, scheme.value.window = values;
+        expect_rows_are_served(scheme, 21, block);
+      }
 }
 
 TEST(Window, PrefixShorterThanTheSinks) {
@@ -149,7 +199,7 @@ TEST(Window, KeysBeforeRopeAreExactBeforeRope) {
     EXPECT_EQ(read_keys(cache, 1, 1, Copy::exact, from, to), expected);
   };
   expect_exact(0, 4);
-  expect_exact(cache.exact_begin(40), 60);
+  expect_exact(cache.exact_tokens(0, 40).keys, 60);
 }
 
 }  // namespace

@@ -66,6 +66,39 @@ TEST(Preset, OneTensorExact) {
   EXPECT_EQ(preset("rotated-K2V16").value, TensorScheme{});
 }
 
+TEST(Preset, Kivi) {
+  const Scheme s = preset("kivi-2");
+  EXPECT_EQ(s.family, "kivi");
+  EXPECT_EQ(s.key, (TensorScheme{.bits = 2,
+                                 .quantizer = Quantizer::asymmetric_fp16,
+                                 .axis = GroupAxis::channel,
+                                 .group_size = 32,
+                                 .window = WindowRule::flush}));
+  EXPECT_EQ(s.value, (TensorScheme{.bits = 2,
+                                   .quantizer = Quantizer::asymmetric_fp16,
+                                   .group_size = 32,
+                                   .window = WindowRule::lagging}));
+  EXPECT_EQ(s.residual_window, 128);
+  EXPECT_EQ(s.sink_tokens, 0);
+  EXPECT_FALSE(s.key_before_rope);
+  for (const char* name : {"kivi-1", "kivi-2", "kivi-4", "kivi-8", "kivi-4-g64", "kivi-2-g128",
+                           "kivi-2-R32", "kivi-4-g32-R256"}) {
+    EXPECT_NO_THROW(validate(preset(name), 128)) << name;
+    EXPECT_EQ(scheme_from_json(json::parse(to_json(preset(name)).dump()), "test"), preset(name));
+  }
+  EXPECT_EQ(preset("kivi-4-g64-R256").residual_window, 256);
+  EXPECT_EQ(preset("kivi-4-g64-R256").key.group_size, 64);
+  for (const char* name : {"kivi-16", "kivi-3", "kivi", "kivi-2-g", "kivi-2-R32-g32", "kivi-2-S4"})
+    EXPECT_THAT(error_of([&] { preset(name); }), HasSubstr("kivi-<b>[-g<n>][-R<n>]")) << name;
+  EXPECT_THAT(error_of([] { validate(preset("kivi-2-g64-R32"), 128); }),
+              HasSubstr("residual_window 32"));
+  EXPECT_THAT(error_of([] { validate(preset("kivi-2-g128"), 64); }),
+              HasSubstr("value.group_size 128 does not divide"));
+  Scheme other = preset("kivi-2");
+  other.value.window = WindowRule::sliding;
+  EXPECT_THAT(error_of([&] { validate(other, 64); }), HasSubstr("family 'kivi'"));
+}
+
 TEST(Preset, EveryPresetIsValidAndSurvivesJson) {
   for (const char* family : {"", "centred-", "rotated-", "uniform-"})
     for (const char* key : {"1", "2", "4", "8", "16"})
@@ -157,11 +190,25 @@ TEST(Validate, NamesTheKeyTheValueAndTheRemedy) {
   EXPECT_THAT(broken([](Scheme& s) { s.key = TensorScheme{}; }), HasSubstr("key_before_rope"));
   EXPECT_THAT(broken([](Scheme& s) { s.value = TensorScheme{.rotate = true}; }),
               HasSubstr("value is exact"));
-  EXPECT_THAT(broken([](Scheme& s) {
-                s.key.axis = s.value.axis = GroupAxis::channel;
-                s.key.group_size = 32, s.value.group_size = 64;
-              }),
-              HasSubstr("key.group_size 32 and value.group_size 64"));
+}
+
+TEST(Validate, WindowRules) {
+  const auto broken = [](WindowRule rule, int residual) {
+    Scheme s = preset("uniform-K4V4");
+    s.family = "custom", s.residual_window = residual;
+    s.key.axis = GroupAxis::channel, s.key.group_size = 32, s.key.window = rule;
+    return error_of([&] { validate(s, 64); });
+  };
+  EXPECT_EQ(broken(WindowRule::sliding, 5), "no error");
+  EXPECT_EQ(broken(WindowRule::lagging, 5), "no error");
+  EXPECT_EQ(broken(WindowRule::flush, 128), "no error");
+  EXPECT_THAT(broken(WindowRule::none, 0), HasSubstr("key.window is none"));
+  EXPECT_THAT(broken(WindowRule::flush, 100), HasSubstr("residual_window 100"));
+  EXPECT_THAT(broken(WindowRule::flush, 0), HasSubstr("residual_window 0"));
+  Scheme s = preset("uniform-K4V4");
+  s.family = "custom", s.key.axis = s.value.axis = GroupAxis::channel;
+  s.key.group_size = 32, s.value.group_size = 64;  // each leaves by its own rule
+  EXPECT_NO_THROW(validate(s, 64));
 }
 
 TEST(Json, PresetWithOverrides) {
