@@ -389,6 +389,18 @@ std::vector<std::int32_t> GgufFile::integers(std::string_view key) const {
   return out;
 }
 
+std::vector<float> GgufFile::reals(std::string_view key) const {
+  const Value& found = value(key);
+  if (found.type != GgufValueType::array || found.element != GgufValueType::float32) {
+    wrong_type(key, "an array of float32");
+  }
+  std::vector<float> out(found.count);
+  for (std::uint64_t i = 0; i < found.count; ++i) {
+    out[i] = load<float>(found.bytes.data() + i * sizeof(float));
+  }
+  return out;
+}
+
 std::string GgufFile::describe(std::string_view key) const {
   const Value& found = value(key);
   const std::byte* at = found.bytes.data();

@@ -52,6 +52,8 @@ class GgufFile {
   std::vector<std::string_view> strings(std::string_view key) const;
   /// Of any integer element type; IoError when an element does not fit into 32 signed bits.
   std::vector<std::int32_t> integers(std::string_view key) const;
+  /// Of element type float32.
+  std::vector<float> reals(std::string_view key) const;
   /// Value as text, for error messages; arrays as "array of 3 int32".
   std::string describe(std::string_view key) const;
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "engine/tokenizer/utf8.hpp"
+
 namespace dgap::engine {
 namespace {
 
@@ -13,84 +15,166 @@ std::uint64_t pair_key(std::int32_t left, std::int32_t right) {
 
 }  // namespace
 
-BytePairEncoder::BytePairEncoder(const std::vector<std::string>& tokens,
-                                 const std::vector<bool>& plain, const std::vector<Merge>& merges,
-                                 bool whole_pieces_first)
-    : tokens_(tokens) {
-  byte_tokens_.fill(-1);
-  for (std::size_t id = 0; id < tokens.size(); ++id) {
-    if (plain[id] && tokens[id].size() == 1) {
-      byte_tokens_[static_cast<unsigned char>(tokens[id][0])] = static_cast<std::int32_t>(id);
+BytePairEncoder::BytePairEncoder(const BytePairModel& model) : model_(model) {
+  index_units();
+  rules_.reserve(model.merges.size());
+  for (const Merge& merge : model.merges) {
+    rules_.insert(pair_key(merge.left, merge.right), Rule{merge.rank, merge.result});
+  }
+  index_whole_pieces();
+  index_cuts();
+}
+
+void BytePairEncoder::index_units() {
+  const auto is_unit = [&](const std::string& piece) {
+    return !piece.empty() && piece.size() == unit_length(piece[0]);
+  };
+  byte_units_.fill(-1);
+  long_units_.reserve(
+      static_cast<std::size_t>(std::count_if(model_.pieces.begin(), model_.pieces.end(), is_unit)));
+  for (std::size_t i = 0; i < model_.pieces.size(); ++i) {
+    const std::string& piece = model_.pieces[i];
+    if (!is_unit(piece)) continue;
+    const auto id = static_cast<std::int32_t>(i);
+    if (piece.size() == 1) {
+      byte_units_[static_cast<unsigned char>(piece[0])] = id;
+    } else {
+      long_units_.insert(hash_bytes(piece), id);
     }
   }
-  every_byte_has_a_token_ = std::count(byte_tokens_.begin(), byte_tokens_.end(), -1) == 0;
-  rules_.reserve(merges.size());
-  for (std::size_t rank = 0; rank < merges.size(); ++rank) {
-    const Merge& merge = merges[rank];
-    rules_.insert(pair_key(merge.left, merge.right),
-                  Rule{static_cast<std::uint32_t>(rank), merge.result});
-  }
-  index_whole_pieces(plain, whole_pieces_first);
+  encodes_everything_ =
+      model_.byte_tokens[0] >= 0 || model_.unknown >= 0 ||
+      (model_.units == BytePairModel::Units::bytes &&
+       std::find(byte_units_.begin(), byte_units_.end(), -1) == byte_units_.end());
 }
 
 /// Most pieces of ordinary text are one token, which a look-up finds at once. It is exact, because
-/// only tokens are entered that merging their own bytes leads to.
-void BytePairEncoder::index_whole_pieces(const std::vector<bool>& plain, bool all) {
-  std::vector<char> entered(tokens_.size(), 0);
+/// only tokens are entered that merging their own units leads to.
+void BytePairEncoder::index_whole_pieces() {
+  const std::size_t count = model_.pieces.size();
+  std::vector<char> entered(count, 0);
   const auto check = [&](const oneapi::tbb::blocked_range<std::size_t>& range) {
     Workspace workspace;
     std::vector<std::int32_t> ids;
-    for (std::size_t id = range.begin(); id < range.end(); ++id) {
-      if (!plain[id]) continue;
-      entered[id] = all;
-      if (all || find_unencodable(tokens_[id]) != std::string_view::npos) continue;
+    for (std::size_t i = range.begin(); i < range.end(); ++i) {
+      const std::string& piece = model_.pieces[i];
+      if (piece.empty() || !is_listed(static_cast<std::int32_t>(i))) continue;
+      entered[i] = model_.whole_pieces_first;
+      if (model_.whole_pieces_first || find_unencodable(piece) != std::string_view::npos) continue;
       ids.clear();
-      merge(tokens_[id], workspace, ids);
-      entered[id] = ids.size() == 1;
+      merge(piece, workspace, ids);
+      entered[i] = ids.size() == 1 && ids[0] == static_cast<std::int32_t>(i);
     }
   };
-  oneapi::tbb::parallel_for(oneapi::tbb::blocked_range<std::size_t>(0, tokens_.size(), 1024),
-                            check);
-  whole_pieces_.reserve(tokens_.size());
-  for (std::size_t id = 0; id < tokens_.size(); ++id) {
-    if (entered[id] != 0)
-      whole_pieces_.insert(hash_bytes(tokens_[id]), static_cast<std::int32_t>(id));
+  oneapi::tbb::parallel_for(oneapi::tbb::blocked_range<std::size_t>(0, count, 1024), check);
+  whole_pieces_.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (entered[i] == 0) continue;
+    whole_pieces_.insert(hash_bytes(model_.pieces[i]), static_cast<std::int32_t>(i));
   }
 }
 
+/// Text without a pre-tokenizer is one piece, but no merge crosses a space mark after another
+/// character if no token has such a mark inside: the parts between are encoded alone, with the same
+/// result.
+void BytePairEncoder::index_cuts() {
+  cuts_at_marks_ = model_.units == BytePairModel::Units::characters && !model_.whole_pieces_first &&
+                   is_listed(token_of_unit(kSpaceMark));
+  for (const std::string& piece : model_.pieces) {
+    for (std::size_t at = 1; cuts_at_marks_ && at < piece.size(); ++at) {
+      if (!std::string_view(piece).substr(at).starts_with(kSpaceMark)) continue;
+      const bool in_run = std::string_view(piece).substr(0, at).ends_with(kSpaceMark);
+      if (!in_run) crosses_mark_[static_cast<unsigned char>(piece[at - 1])] = true;
+    }
+  }
+}
+
+std::size_t BytePairEncoder::end_of_part(std::string_view piece, std::size_t begin) const {
+  if (!cuts_at_marks_) return piece.size();
+  for (std::size_t from = begin + 1;;) {
+    const std::size_t mark = piece.find(kSpaceMark, from);
+    if (mark == std::string_view::npos) return piece.size();
+    const bool in_run = piece.substr(0, mark).ends_with(kSpaceMark);
+    if (!in_run && !crosses_mark_[static_cast<unsigned char>(piece[mark - 1])]) return mark;
+    from = mark + 1;
+  }
+}
+
+std::size_t BytePairEncoder::unit_length(char first) const {
+  return model_.units == BytePairModel::Units::bytes ? 1 : utf8_length(first);
+}
+
+std::int32_t BytePairEncoder::token_of_unit(std::string_view unit) const {
+  if (unit.size() == 1) return byte_units_[static_cast<unsigned char>(unit[0])];
+  const auto same = [&](std::int32_t id) {
+    return model_.pieces[static_cast<std::size_t>(id)] == unit;
+  };
+  const std::int32_t* id = long_units_.find(hash_bytes(unit), same);
+  return id == nullptr ? -1 : *id;
+}
+
+bool BytePairEncoder::is_listed(std::int32_t token) const {
+  return token >= 0 && (model_.first_unlisted < 0 || token < model_.first_unlisted);
+}
+
 std::size_t BytePairEncoder::find_unencodable(std::string_view text) const {
-  if (every_byte_has_a_token_) return std::string_view::npos;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (byte_tokens_[static_cast<unsigned char>(text[i])] < 0) return i;
+  if (encodes_everything_) return std::string_view::npos;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = std::min(unit_length(text[at]), text.size() - at);
+    if (!is_listed(token_of_unit(text.substr(at, length)))) return at;
+    at += length;
   }
   return std::string_view::npos;
 }
 
 void BytePairEncoder::encode(std::string_view piece, Workspace& workspace,
                              std::vector<std::int32_t>& out) const {
-  const auto same = [&](std::int32_t id) { return tokens_[static_cast<std::size_t>(id)] == piece; };
-  if (const std::int32_t* id = whole_pieces_.find(hash_bytes(piece), same)) {
+  for (std::size_t begin = 0; begin < piece.size();) {
+    const std::size_t end = end_of_part(piece, begin);
+    encode_part(piece.substr(begin, end - begin), workspace, out);
+    begin = end;
+  }
+}
+
+void BytePairEncoder::encode_part(std::string_view part, Workspace& workspace,
+                                  std::vector<std::int32_t>& out) const {
+  const auto same = [&](std::int32_t id) {
+    return model_.pieces[static_cast<std::size_t>(id)] == part;
+  };
+  if (const std::int32_t* id = whole_pieces_.find(hash_bytes(part), same)) {
     out.push_back(*id);
   } else {
-    merge(piece, workspace, out);
+    merge(part, workspace, out);
   }
 }
 
 /// Symbols live at the index of their first byte, so that their lengths link them in both
 /// directions.
+void BytePairEncoder::start(std::string_view piece, Workspace& workspace) const {
+  auto& symbols = workspace.symbols_;
+  symbols.resize(piece.size());
+  std::uint32_t previous = 0;
+  for (std::size_t at = 0; at < piece.size();) {
+    const std::size_t length = std::min(unit_length(piece[at]), piece.size() - at);
+    symbols[at] = {token_of_unit(piece.substr(at, length)), static_cast<std::uint32_t>(length),
+                   previous};
+    previous = static_cast<std::uint32_t>(length);
+    at += length;
+  }
+  workspace.heap_.clear();
+  for (std::uint32_t at = 0; at + symbols[at].length < piece.size(); at += symbols[at].length) {
+    add_candidate(workspace, at);
+  }
+}
+
 void BytePairEncoder::merge(std::string_view piece, Workspace& workspace,
                             std::vector<std::int32_t>& out) const {
-  auto& symbols = workspace.symbols;
-  auto& heap = workspace.heap;
+  auto& symbols = workspace.symbols_;
+  auto& heap = workspace.heap_;
   const auto later = [](const Workspace::Candidate& a, const Workspace::Candidate& b) {
     return a.rank != b.rank ? a.rank > b.rank : a.begin > b.begin;
   };
-  symbols.resize(piece.size());
-  for (std::size_t i = 0; i < piece.size(); ++i) {
-    symbols[i] = {byte_tokens_[static_cast<unsigned char>(piece[i])], 1, 1};
-  }
-  heap.clear();
-  for (std::uint32_t i = 0; i + 1 < symbols.size(); ++i) add_candidate(workspace, i);
+  start(piece, workspace);
   std::make_heap(heap.begin(), heap.end(), later);
   while (!heap.empty()) {
     std::pop_heap(heap.begin(), heap.end(), later);
@@ -113,18 +197,37 @@ void BytePairEncoder::merge(std::string_view piece, Workspace& workspace,
       std::push_heap(heap.begin(), heap.end(), later);
     }
   }
-  for (std::size_t i = 0; i < symbols.size(); i += symbols[i].length)
-    out.push_back(symbols[i].token);
+  put(piece, workspace, out);
 }
 
 bool BytePairEncoder::add_candidate(Workspace& workspace, std::uint32_t begin) const {
-  const Workspace::Symbol& left = workspace.symbols[begin];
-  const Workspace::Symbol& right = workspace.symbols[begin + left.length];
+  const Workspace::Symbol& left = workspace.symbols_[begin];
+  const Workspace::Symbol& right = workspace.symbols_[begin + left.length];
   const auto any = [](const Rule&) { return true; };
   const Rule* rule = rules_.find(pair_key(left.token, right.token), any);
   if (rule == nullptr) return false;
-  workspace.heap.push_back({rule->rank, begin, left.length + right.length, rule->result});
+  workspace.heap_.push_back({rule->rank, begin, left.length + right.length, rule->result});
+  ++workspace.candidates_;
   return true;
+}
+
+void BytePairEncoder::put(std::string_view piece, const Workspace& workspace,
+                          std::vector<std::int32_t>& out) const {
+  bool after_unknown = false;
+  for (std::size_t at = 0; at < piece.size(); at += workspace.symbols_[at].length) {
+    const Workspace::Symbol& symbol = workspace.symbols_[at];
+    if (is_listed(symbol.token)) {
+      out.push_back(symbol.token);
+      after_unknown = false;
+    } else if (model_.byte_tokens[0] >= 0) {
+      for (const char c : piece.substr(at, symbol.length)) {
+        out.push_back(model_.byte_tokens[static_cast<unsigned char>(c)]);
+      }
+    } else {
+      if (!after_unknown || !model_.fuse_unknown) out.push_back(model_.unknown);
+      after_unknown = true;
+    }
+  }
 }
 
 }  // namespace dgap::engine

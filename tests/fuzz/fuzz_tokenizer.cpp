@@ -11,22 +11,24 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "engine/tokenizer/byte_level_tokenizer.hpp"
+#include "engine/tokenizer/bpe_tokenizer.hpp"
 
 namespace {
 
 using namespace dgap;
 
 /// Bytes, some merges, and two special tokens.
-engine::ByteLevelTokenizer make_tokenizer(const char* pretokenizer) {
+engine::BpeTokenizer make_tokenizer(const char* pretokenizer) {
   engine::Vocabulary vocabulary;
-  vocabulary.pretokenizer = pretokenizer;
-  for (int byte = 0; byte < 256; ++byte) vocabulary.tokens.emplace_back(1, static_cast<char>(byte));
+  vocabulary.split = engine::split_of_tag(pretokenizer).steps;
+  std::vector<std::string>& pieces = vocabulary.model.pieces;
+  for (int byte = 0; byte < 256; ++byte) pieces.emplace_back(1, static_cast<char>(byte));
+  std::uint32_t rank = 0;
   const auto merge = [&](std::int32_t left, std::int32_t right) {
-    const auto result = static_cast<std::int32_t>(vocabulary.tokens.size());
-    vocabulary.merges.push_back({left, right, result});
-    vocabulary.tokens.push_back(vocabulary.tokens[static_cast<std::size_t>(left)] +
-                                vocabulary.tokens[static_cast<std::size_t>(right)]);
+    const auto result = static_cast<std::int32_t>(pieces.size());
+    vocabulary.model.merges.push_back({left, right, result, rank++});
+    pieces.push_back(pieces[static_cast<std::size_t>(left)] +
+                     pieces[static_cast<std::size_t>(right)]);
     return result;
   };
   const std::int32_t spaces = merge(' ', ' ');
@@ -34,13 +36,17 @@ engine::ByteLevelTokenizer make_tokenizer(const char* pretokenizer) {
   merge(merge('a', 'b'), 'a');
   merge(' ', merge('a', 'a'));
   merge(0xc3, 0xa9);
-  vocabulary.plain.assign(vocabulary.tokens.size(), true);
+  vocabulary.texts = pieces;
   for (const char* text : {"<s>", "<s>a"}) {
-    vocabulary.special.push_back(static_cast<std::int32_t>(vocabulary.tokens.size()));
-    vocabulary.tokens.emplace_back(text);
-    vocabulary.plain.push_back(false);
+    engine::AddedToken token;
+    token.text = text;
+    token.id = static_cast<std::int32_t>(pieces.size());
+    token.special = true;
+    vocabulary.added.push_back(token);
+    vocabulary.texts.emplace_back(text);
+    pieces.emplace_back();
   }
-  return engine::ByteLevelTokenizer(std::move(vocabulary));
+  return engine::BpeTokenizer(std::move(vocabulary));
 }
 
 void round_trip(const engine::Tokenizer& tokenizer, std::string_view text) {
@@ -67,7 +73,7 @@ void fuzz_vocabulary(std::string_view bytes) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const engine::ByteLevelTokenizer tokenizers[] = {
+  static const engine::BpeTokenizer tokenizers[] = {
       make_tokenizer("gpt-2"), make_tokenizer("smollm"), make_tokenizer("llama-bpe"),
       make_tokenizer("qwen2")};
   if (size == 0) return 0;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 #include "base/random.hpp"
@@ -12,50 +13,47 @@ namespace {
 
 using ::testing::ElementsAre;
 
-/// Tokens a = 0, b = 1, c = 2, then the results of `merges`.
+/// Tokens a = 0, b = 1, c = 2, then the results of merges.
 struct Toy {
-  std::vector<std::string> tokens{"a", "b", "c"};
-  std::vector<bool> plain{true, true, true};
-  std::vector<Merge> merges;
+  BytePairModel model;
+
+  Toy() { model.pieces = {"a", "b", "c"}; }
+
+  const std::string& piece(std::int32_t id) const {
+    return model.pieces[static_cast<std::size_t>(id)];
+  }
 
   std::int32_t add(std::int32_t left, std::int32_t right) {
-    const std::string bytes =
-        tokens[static_cast<std::size_t>(left)] + tokens[static_cast<std::size_t>(right)];
-    std::int32_t id = 0;
-    while (id < static_cast<std::int32_t>(tokens.size()) &&
-           tokens[static_cast<std::size_t>(id)] != bytes)
-      ++id;
-    if (id == static_cast<std::int32_t>(tokens.size())) {
-      tokens.push_back(bytes);
-      plain.push_back(true);
-    }
-    merges.push_back({left, right, id});
+    const std::string bytes = piece(left) + piece(right);
+    const auto found = std::find(model.pieces.begin(), model.pieces.end(), bytes);
+    const auto id = static_cast<std::int32_t>(found - model.pieces.begin());
+    if (found == model.pieces.end()) model.pieces.push_back(bytes);
+    model.merges.push_back({left, right, id, static_cast<std::uint32_t>(model.merges.size())});
     return id;
   }
 
-  std::vector<std::int32_t> encode(std::string_view piece, bool whole_pieces_first = false) const {
-    const BytePairEncoder encoder(tokens, plain, merges, whole_pieces_first);
+  std::vector<std::int32_t> encode(std::string_view text) const {
+    const BytePairEncoder encoder(model);
     BytePairEncoder::Workspace workspace;
     std::vector<std::int32_t> ids;
-    encoder.encode(piece, workspace, ids);
+    encoder.encode(text, workspace, ids);
     return ids;
   }
 
   /// The definition: scan for the pair of lowest rank, merge its first occurrence, repeat.
   std::vector<std::int32_t> encode_slowly(std::string_view piece) const {
     std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> ranks;
-    for (std::size_t rank = 0; rank < merges.size(); ++rank)
-      ranks[{merges[rank].left, merges[rank].right}] = rank;
+    for (const Merge& merge : model.merges) ranks[{merge.left, merge.right}] = merge.rank;
     std::vector<std::int32_t> ids;
     for (const char c : piece) ids.push_back(c - 'a');
     for (;;) {
-      std::size_t best = merges.size(), at = 0;
+      std::size_t best = model.merges.size(), at = 0;
       for (std::size_t i = 0; i + 1 < ids.size(); ++i) {
         const auto found = ranks.find({ids[i], ids[i + 1]});
         if (found != ranks.end() && found->second < best) best = found->second, at = i;
       }
-      if (best == merges.size()) return ids;
-      ids[at] = merges[best].result;
+      if (best == model.merges.size()) return ids;
+      ids[at] = model.merges[best].result;
       ids.erase(ids.begin() + static_cast<std::ptrdiff_t>(at) + 1);
     }
   }
@@ -70,16 +68,16 @@ TEST(BytePairEncoder, LowestRankFirstThenLeftmost) {
   EXPECT_THAT(toy.encode("c"), ElementsAre(2));
 }
 
+// Llama 3's vocabulary has tokens that no merges lead to (ignore_merges).
 TEST(BytePairEncoder, WholePiecesOnlyWhereAskedFor) {
   Toy toy;
   toy.add(0, 1);
-  toy.tokens.push_back("cab");  // no merge leads to it
-  toy.plain.push_back(true);
-  toy.tokens.push_back("bb");  // not plain: text never becomes it
-  toy.plain.push_back(false);
-  EXPECT_THAT(toy.encode("cab", false), ElementsAre(2, 3));
-  EXPECT_THAT(toy.encode("cab", true), ElementsAre(4));
-  EXPECT_THAT(toy.encode("bb", true), ElementsAre(1, 1));
+  toy.model.pieces.push_back("cab");  // no merge leads to it
+  toy.model.pieces.push_back("");     // text never becomes it
+  EXPECT_THAT(toy.encode("cab"), ElementsAre(2, 3));
+  toy.model.whole_pieces_first = true;
+  EXPECT_THAT(toy.encode("cab"), ElementsAre(4));
+  EXPECT_THAT(toy.encode("cabc"), ElementsAre(2, 3, 2));
 }
 
 TEST(BytePairEncoder, EqualsTheDefinitionOnRandomVocabularies) {
@@ -88,13 +86,10 @@ TEST(BytePairEncoder, EqualsTheDefinitionOnRandomVocabularies) {
     Toy toy;
     std::map<std::pair<std::int32_t, std::int32_t>, bool> used;
     for (int i = 0; i < 30; ++i) {
-      const auto left = static_cast<std::int32_t>(random.below(toy.tokens.size()));
-      const auto right = static_cast<std::int32_t>(random.below(toy.tokens.size()));
+      const auto left = static_cast<std::int32_t>(random.below(toy.model.pieces.size()));
+      const auto right = static_cast<std::int32_t>(random.below(toy.model.pieces.size()));
       if (!used.emplace(std::pair{left, right}, true).second) continue;
-      if (toy.tokens[static_cast<std::size_t>(left)].size() +
-              toy.tokens[static_cast<std::size_t>(right)].size() >
-          9)
-        continue;
+      if (toy.piece(left).size() + toy.piece(right).size() > 9) continue;
       toy.add(left, right);  // several merges may have the same result
     }
     for (int i = 0; i < 20; ++i) {
@@ -108,9 +103,81 @@ TEST(BytePairEncoder, EqualsTheDefinitionOnRandomVocabularies) {
 
 TEST(BytePairEncoder, FindsBytesWithoutToken) {
   const Toy toy;
-  const BytePairEncoder encoder(toy.tokens, toy.plain, toy.merges, false);
+  const BytePairEncoder encoder(toy.model);
   EXPECT_EQ(encoder.find_unencodable("abc"), std::string_view::npos);
   EXPECT_EQ(encoder.find_unencodable("abdc"), 2u);
+}
+
+TEST(BytePairEncoder, EqualRanksMergeFromTheLeft) {
+  Toy toy;
+  const std::int32_t bc = toy.add(1, 2), ab = toy.add(0, 1);
+  toy.model.merges[1].rank = toy.model.merges[0].rank;
+  EXPECT_THAT(toy.encode("abc"), ElementsAre(ab, 2));
+  EXPECT_THAT(toy.encode("cbc"), ElementsAre(2, bc));
+}
+
+/// Characters: a, e with acute, space mark, mark + a; b and U+4E2D are not in the vocabulary.
+Toy characters() {
+  Toy toy;
+  toy.model.units = BytePairModel::Units::characters;
+  toy.model.pieces = {"a", "\xc3\xa9", "\xe2\x96\x81",
+                      "\xe2\x96\x81"
+                      "a",
+                      "<unk>"};
+  toy.model.merges = {{2, 0, 3, 0}};
+  return toy;
+}
+constexpr const char* kUnknownText =
+    "\xe2\x96\x81"
+    "ab\xe4\xb8\xad\xc3\xa9";
+
+TEST(BytePairEncoder, CharactersWithoutToken) {
+  Toy toy = characters();
+  toy.model.pieces.resize(4);
+  EXPECT_EQ(BytePairEncoder(toy.model).find_unencodable(kUnknownText), 4u);
+  toy = characters();
+  toy.model.unknown = 4;
+  EXPECT_EQ(BytePairEncoder(toy.model).find_unencodable(kUnknownText), std::string_view::npos);
+  EXPECT_THAT(toy.encode(kUnknownText), ElementsAre(3, 4, 4, 1));
+  toy.model.fuse_unknown = true;
+  EXPECT_THAT(toy.encode(kUnknownText), ElementsAre(3, 4, 1));
+  for (int byte = 0; byte < 256; ++byte)
+    toy.model.byte_tokens[static_cast<std::size_t>(byte)] = 100 + byte;
+  EXPECT_THAT(toy.encode(kUnknownText),
+              ElementsAre(3, 100 + 'b', 100 + 0xe4, 100 + 0xb8, 100 + 0xad, 1));
+}
+
+// A piece is taken apart at space marks where no token crosses them, and nowhere else.
+TEST(BytePairEncoder, TokensAcrossSpaceMarks) {
+  Toy toy = characters();
+  toy.model.pieces[4] = "a\xe2\x96\x81";
+  toy.model.merges = {{0, 2, 4, 0}, {2, 0, 3, 1}};
+  const std::string mark = "\xe2\x96\x81";
+  EXPECT_THAT(toy.encode("a" + mark + "a" + mark + "a"), ElementsAre(4, 4, 0));
+  EXPECT_THAT(toy.encode("\xc3\xa9" + mark + "a" + mark), ElementsAre(1, 2, 4));
+}
+
+// Work is counted, so that no clock decides: at most three candidates per byte, whatever the text.
+TEST(BytePairEncoder, WorkIsLinearInOnePiece) {
+  Toy toy;
+  std::int32_t run = 0;
+  for (int doubling = 0; doubling < 8; ++doubling) run = toy.add(run, run);  // a^2 ... a^256
+  toy.add(0, 1), toy.add(1, 2), toy.add(2, 0);
+  const BytePairEncoder encoder(toy.model);
+  base::Random random(8);
+  std::string letters;
+  for (int i = 0; i < 2'000'000; ++i) letters += static_cast<char>('a' + random.below(3));
+  for (const std::string& text : {std::string(2'000'000, 'a'), letters}) {
+    const auto work = [&](std::size_t size) {
+      BytePairEncoder::Workspace workspace;
+      std::vector<std::int32_t> ids;
+      encoder.encode(std::string_view(text).substr(0, size), workspace, ids);
+      return static_cast<double>(workspace.candidates());
+    };
+    const double once = work(1'000'000), twice = work(2'000'000);
+    EXPECT_LT(twice / once, 2.01);
+    EXPECT_LE(twice, 3.0 * 2e6);
+  }
 }
 
 }  // namespace

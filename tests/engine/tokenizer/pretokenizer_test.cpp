@@ -14,8 +14,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-std::vector<std::string> pieces(std::string_view tag, std::string_view text) {
-  const PreTokenizer pretokenizer(tag);
+std::vector<std::string> pieces(const std::vector<SplitStep>& steps, std::string_view text) {
+  const PreTokenizer pretokenizer(steps);
   PieceCursor cursor(pretokenizer);
   cursor.start(text);
   std::vector<std::string> out;
@@ -23,6 +23,10 @@ std::vector<std::string> pieces(std::string_view tag, std::string_view text) {
     out.emplace_back(piece);
   }
   return out;
+}
+
+std::vector<std::string> pieces(std::string_view tag, std::string_view text) {
+  return pieces(split_of_tag(tag).steps, text);
 }
 
 // One tag per pattern.
@@ -68,7 +72,7 @@ TEST(PreTokenizer, WhiteSpaceIsUnicodes) {
 TEST(PreTokenizer, UnknownTagIsAnError) {
   for (const char* tag : {"default", "", "llama-bpe2"}) {
     try {
-      const PreTokenizer pretokenizer(tag);
+      split_of_tag(tag);
       ADD_FAILURE() << tag;
     } catch (const base::UsageError& error) {
       EXPECT_THAT(error.what(),
@@ -93,7 +97,7 @@ TEST(PreTokenizer, LongRuns) {
 }
 
 TEST(PreTokenizer, CursorCanStartAgain) {
-  const PreTokenizer pretokenizer("gpt-2");
+  const PreTokenizer pretokenizer(split_of_tag("gpt-2").steps);
   PieceCursor cursor(pretokenizer);
   cursor.start("one two");
   EXPECT_EQ(cursor.next(), "one");

@@ -7,7 +7,7 @@
 
 int main(int argc, char** argv) {
   if (argc != 4) return 2;
-  const dgap::engine::PreTokenizer pretokenizer(argv[1]);
+  const dgap::engine::PreTokenizer pretokenizer(dgap::engine::split_of_tag(argv[1]).steps);
   const std::string text = dgap::base::read_file(argv[2]);
   std::ofstream out(argv[3], std::ios::binary);
   dgap::engine::PieceCursor cursor(pretokenizer);

@@ -11,6 +11,7 @@
 
 #include "base/error.hpp"
 #include "base/random.hpp"
+#include "engine/tokenizer/nfc.hpp"
 #include "tests/engine/testing/tiny_gguf.hpp"
 
 namespace dgap::engine {
@@ -97,8 +98,10 @@ TEST(Tokenizer, DecodeIsTheInverseOfEncode) {
     const auto tokenizer = toy(tag);
     for (int round = 0; round < 200; ++round) {
       const std::string text = random_text(random, random.below(200));
-      ASSERT_EQ(tokenizer->decode(tokenizer->encode(text)), text);
-      ASSERT_EQ(tokenizer->decode(tokenizer->encode(text, true)), text);
+      std::string buffer;  // vocabularies with the tag qwen2 are of normalised text
+      const std::string expected(tag == std::string("qwen2") ? to_nfc(text, buffer) : text);
+      ASSERT_EQ(tokenizer->decode(tokenizer->encode(text)), expected);
+      ASSERT_EQ(tokenizer->decode(tokenizer->encode(text, true)), expected);
     }
   }
 }
@@ -238,8 +241,8 @@ TEST(Tokenizer, RefusesDamagedVocabularies) {
   };
   using base::ExitCode;
   EXPECT_EQ(error(ExitCode::io, [](Parts&) {}), "no error");
-  EXPECT_THAT(error(ExitCode::usage, [](Parts& p) { p.model = "llama"; }),
-              HasSubstr("'tokenizer.ggml.model' is 'llama'"));
+  EXPECT_THAT(error(ExitCode::usage, [](Parts& p) { p.model = "bert"; }),
+              HasSubstr("'tokenizer.ggml.model' is 'bert'"));
   EXPECT_THAT(error(ExitCode::usage, [](Parts& p) { p.pretokenizer = "dbrx"; }),
               HasSubstr("tag 'dbrx' is unknown"));
   EXPECT_THAT(error(ExitCode::usage, [](Parts& p) { p.has_pretokenizer = false; }),
