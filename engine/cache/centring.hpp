@@ -1,14 +1,11 @@
 #pragma once
 #include <cstdint>
-#include <functional>
 #include <vector>
 
+#include "engine/cache/row_reader.hpp"
 #include "schemas/scheme/scheme.hpp"
 
 namespace dgap::engine {
-
-/// Reads rows [from, to) of a tensor of one head into out [to - from, head_dim].
-using RowReader = std::function<void(std::int64_t from, std::int64_t to, float* out)>;
 
 /// Per-channel mean and RMS of a prefix, both FP16: x -> (x - mean) / rms and back. Empty where the
 /// scheme neither centres nor normalises.

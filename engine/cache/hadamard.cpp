@@ -44,23 +44,32 @@ DGAP_MULTIVERSION void transform(std::int64_t rows, std::size_t width, const flo
 
 }  // namespace
 
-Rotation::Rotation(int width, std::uint64_t seed) {
-  if (width <= 0 || width > kMaxHeadDim || !std::has_single_bit(static_cast<unsigned>(width)))
-    throw base::FailedError("a rotation of " + std::to_string(width) +
-                            " channels: the number must be a power of two, at most " +
+HadamardRotation::HadamardRotation(const Blocks& blocks)
+    : width_(blocks.width),
+      block_(blocks.block),
+      factor_(static_cast<float>(1.0 / std::sqrt(static_cast<double>(blocks.block)))) {
+  if (width_ <= 0 || width_ > kMaxHeadDim || block_ <= 0 || width_ % block_ != 0 ||
+      !std::has_single_bit(static_cast<unsigned>(block_)))
+    throw base::FailedError("a Hadamard rotation of " + std::to_string(width_) +
+                            " channels in blocks of " + std::to_string(block_) +
+                            ": a block must be a power of two that divides the channels, at most " +
                             std::to_string(kMaxHeadDim));
+}
+
+HadamardRotation::HadamardRotation(int width, std::uint64_t seed)
+    : HadamardRotation(Blocks{width, width}) {
   base::Random random(seed, "rotation");
   for (int c = 0; c < width; ++c) signs_.push_back((random.bits() & 1) != 0 ? -1.0f : 1.0f);
 }
 
-void Rotation::apply(std::int64_t rows, float* x) const {
-  const float factor = static_cast<float>(1.0 / std::sqrt(static_cast<double>(signs_.size())));
-  transform(rows, signs_.size(), signs_.data(), nullptr, factor, x);
+void HadamardRotation::apply(std::int64_t rows, float* x) const {
+  transform(rows * (width_ / block_), static_cast<std::size_t>(block_),
+            signs_.empty() ? nullptr : signs_.data(), nullptr, factor_, x);
 }
 
-void Rotation::undo(std::int64_t rows, float* x) const {
-  const float factor = static_cast<float>(1.0 / std::sqrt(static_cast<double>(signs_.size())));
-  transform(rows, signs_.size(), nullptr, signs_.data(), factor, x);
+void HadamardRotation::undo(std::int64_t rows, float* x) const {
+  transform(rows * (width_ / block_), static_cast<std::size_t>(block_), nullptr,
+            signs_.empty() ? nullptr : signs_.data(), factor_, x);
 }
 
 }  // namespace dgap::engine

@@ -42,7 +42,7 @@ HeadTensor::HeadTensor(const Plan& plan, const PrefixRows& prefix)
       prefix_(prefix),
       sinks_(plan.head_dim, ExactCacheType::f16),
       recent_(plan.head_dim, ExactCacheType::f16),
-      codes_(Codec(plan.scheme, plan.head_dim)) {
+      codes_(plan.codec.get()) {
   recent_.start_at(plan.prefix_length);
 }
 
@@ -53,9 +53,19 @@ void HeadTensor::begin() {
     prefix_.read(t, t + 1, row.data());
     sinks_.append(1, row.data(), plan_->head_dim);
   }
-  centring_ = Centring(
-      plan_->scheme, plan_->head_dim, plan_->sinks, plan_->prefix_length,
-      [this](std::int64_t from, std::int64_t to, float* out) { prefix_.read(from, to, out); });
+  const std::int64_t from = plan_->sinks, to = std::max(plan_->prefix_length, plan_->sinks);
+  centring_ = Centring(plan_->scheme, plan_->head_dim, from, to,
+                       [this](std::int64_t a, std::int64_t b, float* x) { prefix_.read(a, b, x); });
+  outliers_ = Outliers(plan_->scheme, plan_->head_dim, from, to,
+                       [this](std::int64_t a, std::int64_t b, float* x) {
+                         prefix_.read(a, b, x);
+                         centring_.apply(b - a, x);
+                       });
+  codes_.calibrate(from, to, [this](std::int64_t a, std::int64_t b, float* x) {
+    prefix_.read(a, b, x);
+    centring_.apply(b - a, x);
+    rotate(b - a, x);
+  });
   const std::int64_t end = plan_->window.quantised_end(plan_->prefix_length);
   codes_.reserve(end - plan_->sinks);
   quantise(end);
@@ -81,14 +91,14 @@ void HeadTensor::advance(std::int64_t first) {
 }
 
 void HeadTensor::quantise(std::int64_t end) {
-  const std::int64_t step = codes_.codec().step();
+  const std::int64_t step = codes_.step();
   const std::int64_t chunk = std::max(step, kChunkRows / step * step);
   float* x = scratch(static_cast<std::size_t>(chunk * plan_->head_dim));
   for (std::int64_t t = quantised_end(); t < end; t = quantised_end()) {
     const std::int64_t rows = std::min(chunk, end - t);
     read_source(t, t + rows, x);
     centring_.apply(rows, x);
-    if (plan_->rotation != nullptr) plan_->rotation->apply(rows, x);
+    rotate(rows, x);
     codes_.append(rows, x);
   }
 }
@@ -109,9 +119,19 @@ void HeadTensor::read_stored(std::int64_t from, std::int64_t to, float* out) con
   codes_.read(from - plan_->sinks, to - plan_->sinks, out);
 }
 
+void HeadTensor::rotate(std::int64_t rows, float* x) const {
+  outliers_.first(rows, x);
+  if (plan_->rotation != nullptr) plan_->rotation->apply(rows, x);
+}
+
+void HeadTensor::unrotate(std::int64_t rows, float* x) const {
+  if (plan_->rotation != nullptr) plan_->rotation->undo(rows, x);
+  outliers_.back(rows, x);
+}
+
 void HeadTensor::restore(std::int64_t first, std::int64_t rows, const RopeTable* rope,
                          float* x) const {
-  if (plan_->rotation != nullptr) plan_->rotation->undo(rows, x);
+  unrotate(rows, x);
   if (rope == nullptr)
     centring_.undo(rows, x);
   else if (centring_.empty())
@@ -121,7 +141,7 @@ void HeadTensor::restore(std::int64_t first, std::int64_t rows, const RopeTable*
 }
 
 void HeadTensor::restore_sums(std::int64_t rows, const float* mass, float* x) const {
-  if (plan_->rotation != nullptr) plan_->rotation->undo(rows, x);
+  unrotate(rows, x);
   centring_.undo_sum(rows, mass, x);
 }
 

@@ -1,10 +1,13 @@
 #pragma once
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 #include "engine/cache/centring.hpp"
 #include "engine/cache/exact_cache.hpp"
-#include "engine/cache/hadamard.hpp"
+#include "engine/cache/outliers.hpp"
 #include "engine/cache/quantized_rows.hpp"
+#include "engine/cache/rotation.hpp"
 #include "engine/cache/window.hpp"
 
 namespace dgap::engine {
@@ -32,7 +35,8 @@ class HeadTensor {
     int head_dim = 0;
     std::int64_t sinks = 0;
     std::int64_t prefix_length = 0;
-    const Rotation* rotation = nullptr;  // null where the scheme does not rotate
+    std::shared_ptr<const Rotation> rotation;  // null where the scheme does not rotate
+    std::shared_ptr<const Codec> codec;        // null where it is exact
 
     bool exact() const { return scheme.quantizer == schemas::Quantizer::exact; }
   };
@@ -58,6 +62,8 @@ class HeadTensor {
   void read_exact(std::int64_t from, std::int64_t to, float* out) const;
   /// Decoded rows of [from, to) in the space they are stored in: centred, normalised, rotated.
   void read_stored(std::int64_t from, std::int64_t to, float* out) const;
+  /// From the centred and normalised space into it, in place: queries, where keys are read so.
+  void rotate(std::int64_t rows, float* x) const;
   /// From that space to the tensor's own, in place; with `rope`, rotated to positions from `first`
   /// on.
   void restore(std::int64_t first, std::int64_t rows, const RopeTable* rope, float* x) const;
@@ -66,15 +72,22 @@ class HeadTensor {
 
   const QuantizedRows& codes() const { return codes_; }
   const Centring& centring() const { return centring_; }
+  const Outliers& outliers() const { return outliers_; }
+  /// Bytes that the head keeps whatever its length: statistics, the codec's parameters, outliers.
+  std::int64_t constant_bytes() const {
+    return centring_.bytes() + codes_.parameter_bytes() + outliers_.bytes();
+  }
 
  private:
   void quantise(std::int64_t end);
+  void unrotate(std::int64_t rows, float* x) const;
   void read_source(std::int64_t from, std::int64_t to, float* out) const;
 
   const Plan* plan_;
   PrefixRows prefix_;
   Rows sinks_, recent_;  // recent_: tokens of the window and of the block, not of the prefix
   Centring centring_;
+  Outliers outliers_;
   QuantizedRows codes_;
 };
 

@@ -12,6 +12,7 @@ namespace dgap::engine {
 using Ints16 = std::int32_t __attribute__((vector_size(64)));
 using Floats16 = float __attribute__((vector_size(64)));
 using Floats8 = float __attribute__((vector_size(32)));
+using Ints8 = std::int32_t __attribute__((vector_size(32)));
 using Doubles8 = double __attribute__((vector_size(64)));
 using Bytes16 = std::uint8_t __attribute__((vector_size(16)));
 using Shorts16 = std::int16_t __attribute__((vector_size(32)));
@@ -31,6 +32,26 @@ DGAP_INLINE void to_double(const Floats16& x, Doubles8& low, Doubles8& high) {
 DGAP_INLINE void load(const float* from, Floats16& out) { std::memcpy(&out, from, sizeof out); }
 DGAP_INLINE void store(const Floats16& x, float* to) { std::memcpy(to, &x, sizeof x); }
 DGAP_INLINE void broadcast(float x, Floats16& out) { out = x - Floats16{}; }
+
+/// table[code] of sixteen codes below 16.
+DGAP_INLINE void look_up(const float (&table)[16], const Ints16& codes, Floats16& out) {
+#if defined(__GNUC__) && !defined(__clang__)
+  Floats8 low, high, halves[2];
+  std::memcpy(&low, table, sizeof low);
+  std::memcpy(&high, table + 8, sizeof high);
+  Ints8 parts[2];
+  std::memcpy(parts, &codes, sizeof codes);
+  for (int h = 0; h < 2; ++h)
+    halves[h] = (parts[h] & 8) != 0 ? __builtin_shuffle(high, parts[h] & 7)
+                                    : __builtin_shuffle(low, parts[h] & 7);
+  std::memcpy(&out, halves, sizeof out);
+#else
+  for (int l = 0; l < 16; ++l) out[l] = table[codes[l]];
+#endif
+}
+DGAP_INLINE void look_up(const float (&table)[16], const std::int32_t& code, float& out) {
+  out = table[code];
+}
 
 /// A little-endian word of `bytes` <= 4 bytes.
 DGAP_INLINE std::int32_t load_word(const std::uint8_t* from, int bytes) {
@@ -54,6 +75,20 @@ DGAP_INLINE void unpack(const std::uint8_t* packed, Ints16& codes) {
     const Ints16 words = ((load_word(packed, 4) - Ints16{}) & first) |
                          ((load_word(packed + 4, 4) - Ints16{}) & ~first);
     codes = (words >> shifts) & 15;
+  } else if constexpr (kBits == 3) {
+    const Ints16 first = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
+    const Ints16 shifts = {0, 3, 6, 9, 12, 15, 18, 21, 0, 3, 6, 9, 12, 15, 18, 21};
+    const Ints16 words = ((load_word(packed, 3) - Ints16{}) & first) |
+                         ((load_word(packed + 3, 3) - Ints16{}) & ~first);
+    codes = (words >> shifts) & 7;
+  } else if constexpr (kBits == 5) {
+    // Four codes are 20 bits: the words begin on bytes 0, 2, 5 and 7, half of them 4 bits early.
+    const Ints16 shifts = {0, 5, 10, 15, 4, 9, 14, 19, 0, 5, 10, 15, 4, 9, 14, 19};
+    const std::int32_t words[4] = {load_word(packed, 3), load_word(packed + 2, 3),
+                                   load_word(packed + 5, 3), load_word(packed + 7, 3)};
+    Ints16 spread;
+    for (int l = 0; l < 16; ++l) spread[l] = words[l / 4];
+    codes = (spread >> shifts) & 31;
   } else {
     const Ints16 lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     codes = ((load_word(packed, 2 * kBits) - Ints16{}) >> (lane * kBits)) & ((1 << kBits) - 1);

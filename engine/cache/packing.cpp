@@ -17,15 +17,18 @@ constexpr std::uint64_t mask(int bits, int unit) {
   return mask;
 }
 
+/// Units of 2 * kUnit bits that hold two values of kBits, in their lower bits and from bit kUnit
+/// on: the values side by side.
+template <int kBits, int kUnit>
+std::uint64_t join_pairs(std::uint64_t values) {
+  constexpr std::uint64_t kLow = mask(kBits, 2 * kUnit);
+  return (values & kLow) | ((values >> (kUnit - kBits)) & (kLow << kBits));
+}
+
 /// Eight codes, one a byte, to kBits bytes: neighbours are joined three times.
 template <int kBits>
 std::uint64_t join(std::uint64_t codes) {
-  constexpr int kGap = 8 - kBits;
-  constexpr std::uint64_t kPairs = mask(2 * kBits, 16), kFours = mask(4 * kBits, 32),
-                          kAll = mask(8 * kBits, 64);
-  codes = (codes | codes >> kGap) & kPairs;
-  codes = (codes | codes >> (2 * kGap)) & kFours;
-  return (codes | codes >> (4 * kGap)) & kAll;
+  return join_pairs<4 * kBits, 32>(join_pairs<2 * kBits, 16>(join_pairs<kBits, 8>(codes)));
 }
 
 template <int kBits>
@@ -48,8 +51,12 @@ void pack_codes(int bits, const std::uint8_t* codes, std::size_t n, std::uint8_t
       return pack<1>(codes, n, out);
     case 2:
       return pack<2>(codes, n, out);
+    case 3:
+      return pack<3>(codes, n, out);
     case 4:
       return pack<4>(codes, n, out);
+    case 5:
+      return pack<5>(codes, n, out);
     default:
       std::copy_n(codes, n, out);
   }

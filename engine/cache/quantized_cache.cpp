@@ -46,8 +46,6 @@ QuantizedCache::QuantizedCache(const Scheme& scheme, const ExactCache& prefix, s
       sinks_(is_exact(scheme) ? 0 : scheme.sink_tokens),
       rotates_queries_(reads_keys_rotated(scheme)),
       rope_(prefix.rope()) {
-  if (scheme.key.rotate || scheme.value.rotate)
-    rotation_.emplace(prefix.shape().head_dim, scheme.rotation_seed);
   key_plan_ = plan(scheme_.key, length);
   value_plan_ = plan(scheme_.value, length);
   const auto keys =
@@ -66,9 +64,13 @@ QuantizedCache::QuantizedCache(const Scheme& scheme, const ExactCache& prefix, s
 }
 
 HeadTensor::Plan QuantizedCache::plan(const TensorScheme& tensor, std::int64_t length) const {
-  return {tensor,           Window(tensor, scheme_.residual_window, sinks_),
-          shape().head_dim, sinks_,
-          length,           tensor.rotate ? &*rotation_ : nullptr};
+  return {tensor,
+          Window(tensor, scheme_.residual_window, sinks_),
+          shape().head_dim,
+          sinks_,
+          length,
+          make_rotation(tensor, shape().head_dim, scheme_.rotation_seed),
+          make_codec(tensor, shape().head_dim, scheme_.rotation_seed)};
 }
 
 const QuantizedCache::Head& QuantizedCache::at(int layer, int head) const {
@@ -127,8 +129,8 @@ void QuantizedCache::read_values(int layer, int head, Copy copy, std::int64_t be
     value.read_stored(begin, end, out);
 }
 
-void QuantizedCache::rotate_queries(int, int, std::int64_t rows, float* queries) const {
-  if (rotates_queries_) rotation_->apply(rows, queries);
+void QuantizedCache::rotate_queries(int layer, int head, std::int64_t rows, float* queries) const {
+  if (rotates_queries_) at(layer, head).key.rotate(rows, queries);
 }
 
 void QuantizedCache::finish_values(int layer, int head, std::int64_t rows, const float* mass,
@@ -144,7 +146,7 @@ CacheBytes QuantizedCache::bytes() const {
     elements += quantised * shape().head_dim;
     code_bytes += tensor.codes().bytes();
     total_elements += tensor.length() * shape().head_dim;
-    total_bytes += tensor.codes().bytes() + tensor.centring().bytes() +
+    total_bytes += tensor.codes().bytes() + tensor.constant_bytes() +
                    2 * (tensor.length() - quantised) * shape().head_dim;
   };
   for (const Head& head : heads_) {
@@ -164,7 +166,9 @@ QuantizedCache::Raw QuantizedCache::raw(const HeadTensor& tensor) const {
           codes.scales(),
           codes.minima(),
           tensor.centring().mean(),
-          tensor.centring().rms()};
+          tensor.centring().rms(),
+          codes.parameters(),
+          tensor.outliers().order()};
 }
 
 std::unique_ptr<KvCache> make_quantized_cache(const Scheme& scheme, const ExactCache& prefix,

@@ -1,6 +1,5 @@
 #pragma once
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -44,10 +43,11 @@ class QuantizedCache final : public KvCache {
     std::span<const std::uint8_t> codes;
     std::span<const std::uint16_t> scales, minima;
     std::span<const float> mean, rms;
+    std::span<const float> parameters;          // the codec's
+    std::span<const std::uint16_t> order = {};  // of channels, where outliers come first
   };
   Raw raw_key(int layer, int head) const { return raw(at(layer, head).key); }
   Raw raw_value(int layer, int head) const { return raw(at(layer, head).value); }
-  const Rotation* rotation() const { return rotation_ ? &*rotation_ : nullptr; }
 
  private:
   struct Head {
@@ -62,7 +62,6 @@ class QuantizedCache final : public KvCache {
   const ExactCache& prefix_;
   std::int64_t sinks_;
   bool rotates_queries_;
-  std::optional<Rotation> rotation_;
   HeadTensor::Plan key_plan_, value_plan_;
   RopeTable rope_;
   std::vector<Head> heads_;  // [layers, kv_heads]

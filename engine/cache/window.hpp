@@ -36,7 +36,7 @@ inline Window::Window(const schemas::TensorScheme& tensor, int residual_window, 
     : sinks_(sinks) {
   using schemas::WindowRule;
   if (tensor.quantizer == schemas::Quantizer::exact) return;
-  step_ = tensor.axis == schemas::GroupAxis::channel ? tensor.group_size : 1;
+  step_ = schemas::tokens_per_step(tensor);
   switch (tensor.window) {
     case WindowRule::sliding:
       kept_ = std::max(residual_window, 1);

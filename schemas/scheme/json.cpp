@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -16,8 +18,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array<std::string_view, 8> kTensorKeys = {
-    "bits", "quantizer", "axis", "group_size", "center", "normalize", "rotate", "window"};
+constexpr std::array<std::string_view, 15> kTensorKeys = {
+    "bits",   "quantizer",  "axis",   "group_size", "center",          "normalize",
+    "rotate", "rotation",   "levels", "scale",      "norm_correction", "outlier_bits",
+    "sketch", "iterations", "window"};
 constexpr std::array<std::string_view, 10> kSchemeKeys = {
     "name",        "preset",  "family",       "key", "value", "key_before_rope", "residual_window",
     "sink_tokens", "prefill", "rotation_seed"};
@@ -61,6 +65,21 @@ class Object {
       throw base::UsageError(path(key) + ": " + value->dump() + " is out of range");
     field = value->get<int>();
   }
+  void read(const char* key, float& field) const {
+    if (const json* value = typed(key, &json::is_number, "a number")) field = number(*value, key);
+  }
+  void read(const char* key, std::vector<float>& field) const {
+    const json* value = typed(key, &json::is_array, "a list of numbers");
+    if (value == nullptr) return;
+    if (value->size() > kMaxLevels)
+      throw base::UsageError(path(key) + ": at most " + std::to_string(kMaxLevels) + " numbers");
+    field.clear();
+    for (const json& entry : *value) {
+      if (!entry.is_number())
+        throw base::UsageError(path(key) + ": expected a list of numbers, got " + shown(entry));
+      field.push_back(number(entry, key));
+    }
+  }
   void read(const char* key, std::uint64_t& field) const {
     const json* value = typed(key, &json::is_number_integer, "an integer");
     if (value == nullptr) return;
@@ -80,8 +99,15 @@ class Object {
   }
 
  private:
+  static constexpr std::size_t kMaxLevels = 256;
   static constexpr unsigned kMaxInt = std::numeric_limits<int>::max();
 
+  float number(const json& value, const char* key) const {
+    const double number = value.get<double>();
+    if (!(std::fabs(number) <= static_cast<double>(std::numeric_limits<float>::max())))
+      throw base::UsageError(path(key) + ": " + value.dump() + " is out of range");
+    return static_cast<float>(number);
+  }
   static std::string shown(const json& value) {
     return value.is_object() || value.is_array() ? std::string(value.type_name()) : value.dump();
   }
@@ -97,11 +123,21 @@ class Object {
   std::string path_;
 };
 
+/// Settings that only some quantisers have are left out where they have their defaults.
 json tensor_json(const TensorScheme& tensor) {
-  return {{"bits", tensor.bits},          {"quantizer", name_of(tensor.quantizer)},
-          {"axis", name_of(tensor.axis)}, {"group_size", tensor.group_size},
-          {"center", tensor.center},      {"normalize", tensor.normalize},
-          {"rotate", tensor.rotate},      {"window", name_of(tensor.window)}};
+  json object = {{"bits", tensor.bits},          {"quantizer", name_of(tensor.quantizer)},
+                 {"axis", name_of(tensor.axis)}, {"group_size", tensor.group_size},
+                 {"center", tensor.center},      {"normalize", tensor.normalize},
+                 {"rotate", tensor.rotate},      {"window", name_of(tensor.window)}};
+  const TensorScheme plain;
+  if (tensor.rotation != plain.rotation) object["rotation"] = name_of(tensor.rotation);
+  if (!tensor.levels.empty()) object["levels"] = tensor.levels;
+  if (tensor.scale != plain.scale) object["scale"] = tensor.scale;
+  if (tensor.norm_correction) object["norm_correction"] = true;
+  if (tensor.outlier_bits != 0) object["outlier_bits"] = tensor.outlier_bits;
+  if (tensor.sketch != plain.sketch) object["sketch"] = name_of(tensor.sketch);
+  if (tensor.iterations != plain.iterations) object["iterations"] = tensor.iterations;
+  return object;
 }
 
 void read_tensor(const Object& parent, const char* key, TensorScheme& tensor) {
@@ -110,13 +146,25 @@ void read_tensor(const Object& parent, const char* key, TensorScheme& tensor) {
   const Object object(*value, parent.path(key), kTensorKeys);
   object.read("bits", tensor.bits);
   if (object.find("bits") != nullptr) tensor.quantizer = default_quantizer(tensor.bits);
-  object.read("quantizer", tensor.quantizer, kQuantizerNames);
+  if (object.find("quantizer") != nullptr) {
+    object.read("quantizer", tensor.quantizer, kQuantizerNames);
+    const int single = bit_widths(tensor.quantizer).single();
+    if (single != 0 && object.find("bits") == nullptr) tensor.bits = single;
+    if (is_block(tensor.quantizer)) tensor.group_size = kBlockSize;
+  }
   object.read("axis", tensor.axis, kAxisNames);
   object.read("group_size", tensor.group_size);
   object.read("center", tensor.center);
   object.read("normalize", tensor.normalize);
   object.read("rotate", tensor.rotate);
   object.read("window", tensor.window, kWindowNames);
+  object.read("rotation", tensor.rotation, kRotationNames);
+  object.read("levels", tensor.levels);
+  object.read("scale", tensor.scale);
+  object.read("norm_correction", tensor.norm_correction);
+  object.read("outlier_bits", tensor.outlier_bits);
+  object.read("sketch", tensor.sketch, kSketchNames);
+  object.read("iterations", tensor.iterations);
 }
 
 }  // namespace

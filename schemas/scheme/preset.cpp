@@ -13,8 +13,8 @@ namespace dgap::schemas {
 namespace {
 
 constexpr std::string_view kGrammar =
-    "[centred-|rotated-|uniform-]K<b>V<b>[-R<n>][-S<n>] with b one of 1, 2, 4, 8 and 16 (exact), "
-    "n a number of tokens; exact; kivi-<b>[-g<n>][-R<n>] with b one of 1, 2, 4 and 8, g a group";
+    "[centred-|rotated-|uniform-]K<b>V<b>[-R<n>][-S<n>] with b one of 1, 2, 3, 4, 8 and 16 (exact), "
+    "n a number of tokens; exact; kivi-<b>[-g<n>][-R<n>] with b one of 1, 2, 3, 4 and 8, g a group";
 constexpr int kKiviResidual = 128;
 constexpr std::array<std::string_view, 3> kFamilies = {"centred", "rotated", "uniform"};
 

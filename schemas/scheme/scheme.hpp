@@ -8,15 +8,27 @@
 
 namespace dgap::schemas {
 
-/// How the codes of one group are made from its values x (docs/schemes.md, method.md "centred").
+/// How the codes of a group are made from its values x (docs/schemes.md "What is stored").
 enum class Quantizer {
-  exact,           // FP16, no codes (bits = 16)
-  sign_mean,       // 1 bit:  sign(x) * mean|x|, sign(0) = +1
-  lloyd_max,       // 2 bits: levels {-1.510, -.4528, .4528, 1.510} * RMS, threshold .9816 * RMS
-  symmetric,       // 2, 4, 8 bits: s = max|x| / (2^(b-1) - 1), q = rne(x / s) in [-(2^(b-1)-1),
-                   // 2^(b-1)-1]
-  asymmetric,      // 1..8 bits: min and s = (max - min) / (2^b - 1), q = rne(clamp((x - min) / s))
-  asymmetric_fp16  // the same with every step rounded to FP16, as KIVI computes it
+  exact,            // FP16, no codes (bits = 16)
+  sign_mean,        // 1 bit:  sign(x) * mean|x|, sign(0) = +1
+  lloyd_max,        // 2..4 bits: levels of a unit normal * RMS; at 2 {-1.510, -.4528, .4528, 1.510}
+  symmetric,        // 2, 3, 4, 8 bits: s = max|x| / (2^(b-1) - 1), q = rne(x / s)
+  asymmetric,       // 1, 2, 3, 4, 8 bits: min, s = (max - min) / (2^b - 1), q = rne((x - min) / s)
+  asymmetric_fp16,  // the same with every step rounded to FP16, as KIVI computes it
+  codebook,         // 1..4 bits: the scheme's own levels * max|x|
+  normal_float,     // 2..4 bits: levels of arXiv:2305.14314 (NF4 and its kin) * max|x|
+  q8_0,             // llama.cpp's blocks of 32 channels
+  q4_0,
+  q4_1,
+  q5_0,
+  q5_1,
+  iq4_nl,
+  fp8_e4m3,  // 8 bits: x / scale as a float of 4 + 3 bits, one scale a head
+  fp8_e5m2,
+  turboquant_mse,   // 1..4 bits: norm and, rotated, Lloyd-Max codes of the direction
+  turboquant_prod,  // 1..4 bits: the same with b - 1 bits, and a sign sketch of the residual
+  kvarn             // 1, 2, 3, 4, 8 bits: tiles of tokens x channels of normalised variance
 };
 
 /// Which values share a scale: `token` = channels of one token and head; `channel` = consecutive
@@ -29,6 +41,15 @@ enum class GroupAxis { token, channel };
 /// them become codes after that row's attention (KIVI's keys). `none`: not even its own is exact
 /// (llama.cpp, vLLM).
 enum class WindowRule { sliding, lagging, flush, none };
+/// The rotation of a tensor with `rotate`. `signed_hadamard`: random signs, then H over head_dim, a
+/// power of two. `hadamard`: without signs. `hadamard_blocks`: H_n over blocks of n channels, n the
+/// largest power of two that divides head_dim, and `hadamard_64`: n = 64; neither rotates where 64
+/// does not divide head_dim (llama.cpp's rule for keys and for values). `haar`: a random orthogonal
+/// matrix, any head_dim.
+enum class RotationKind { signed_hadamard, hadamard, hadamard_blocks, hadamard_64, haar };
+
+/// The random matrix that turboquant_prod sketches residuals with.
+enum class SketchKind { gaussian, orthonormal };
 
 /// What a scheme's prefill attends to: the exact keys and values (KIVI, HF, the presets), or the
 /// quantised ones (llama.cpp, vLLM).
@@ -36,15 +57,24 @@ enum class PrefillMode { exact, quantized };
 
 /// One tensor (K or V) of a scheme.
 struct TensorScheme {
-  int bits = 16;  // 1, 2, 4, 8; 16 = exact
+  int bits = 16;  // 1, 2, 3, 4, 5, 8; 16 = exact
   Quantizer quantizer = Quantizer::exact;
   GroupAxis axis = GroupAxis::token;
   int group_size = 0;   // values that share a scale; 0 = head_dim
   bool center = false;  // minus the per-channel prefix mean (FP16)
   bool normalize =
       false;  // divided by the per-channel prefix RMS (FP16), floor 1e-6... see schemes.md
-  bool rotate = false;  // Hadamard x random signs over the head's channels
+  bool rotate = false;  // over the head's channels, by the rotation below
+  RotationKind rotation = RotationKind::signed_hadamard;
   WindowRule window = WindowRule::sliding;
+  std::vector<float> levels = {};  // codebook: 2^bits ascending levels in [-1, 1]
+  float scale = 0.0f;  // fp8: one for all values; 0 = the prefix's largest |x| / 448 (57344)
+  bool norm_correction = false;  // turboquant_mse: the read keeps the norm (vLLM)
+  /// turboquant: bits of the quarter of the channels with the largest prefix RMS, which are an
+  /// instance of their own; 0 = one instance.
+  int outlier_bits = 0;
+  SketchKind sketch = SketchKind::gaussian;  // turboquant_prod
+  int iterations = 8;                        // kvarn: of the variance normalisation
   bool operator==(const TensorScheme&) const = default;
 };
 
@@ -62,9 +92,19 @@ struct Scheme {
   bool operator==(const Scheme&) const = default;
 };
 
-/// The preset of that name: [centred-|rotated-|uniform-]K<b>V<b>[-R<n>][-S<n>], b in 1, 2, 4, 8,
-/// 16; `exact` = K16V16. Without a family: centred (sinks 4); rotated and uniform have no sinks.
-/// kivi-<b>[-g<n>][-R<n>], b in 1, 2, 4, 8; without g and R: 32 and 128.
+/// Tokens that are encoded together.
+inline int tokens_per_step(const TensorScheme& tensor) {
+  const bool tile = tensor.axis == GroupAxis::channel || tensor.quantizer == Quantizer::kvarn;
+  return tile ? tensor.group_size : 1;
+}
+/// Channels of turboquant's outlier instance; 0 without.
+inline int outlier_channels(const TensorScheme& tensor, int head_dim) {
+  return tensor.outlier_bits == 0 ? 0 : head_dim / 4;
+}
+
+/// The preset of that name: [centred-|rotated-|uniform-]K<b>V<b>[-R<n>][-S<n>], b in 1, 2, 3, 4,
+/// 8, 16; `exact` = K16V16. Without a family: centred (sinks 4); rotated and uniform have no sinks.
+/// kivi-<b>[-g<n>][-R<n>], b in 1, 2, 3, 4, 8; without g and R: 32 and 128.
 /// UsageError with the grammar and the nearest name otherwise.
 Scheme preset(std::string_view name);
 

@@ -1,4 +1,4 @@
-#include "engine/cache/codec.hpp"
+#include "engine/cache/group_codec.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,6 +7,7 @@
 
 #include "base/half.hpp"
 #include "base/random.hpp"
+#include "engine/cache/codebooks.hpp"
 
 namespace dgap::engine {
 namespace {
@@ -22,20 +23,20 @@ struct Encoded {
   std::vector<std::uint16_t> scales, minima;
 };
 
-Encoded encode_rows(const Codec& codec, std::int64_t rows, const std::vector<float>& x) {
+Encoded encode_rows(const GroupFormat& codec, std::int64_t rows, const std::vector<float>& x) {
   const auto steps = static_cast<std::size_t>(rows / codec.step());
   Encoded e;
   e.codes.resize(static_cast<std::size_t>(rows) * codec.row_bytes());
   e.scales.resize(steps * codec.step_scales());
   if (codec.has_minima()) e.minima.resize(e.scales.size());
-  encode(codec, rows, x.data(), e.codes.data(), e.scales.data(), e.minima.data());
+  encode_groups(codec, rows, x.data(), e.codes.data(), e.scales.data(), e.minima.data());
   return e;
 }
 
-std::vector<float> decode_rows(const Codec& codec, const Encoded& e, std::int64_t from,
+std::vector<float> decode_rows(const GroupFormat& codec, const Encoded& e, std::int64_t from,
                                std::int64_t to) {
   std::vector<float> out(static_cast<std::size_t>((to - from) * codec.width));
-  decode(codec, from, to, e.codes.data(), e.scales.data(), e.minima.data(), out.data());
+  decode_groups(codec, from, to, e.codes.data(), e.scales.data(), e.minima.data(), out.data());
   return out;
 }
 
@@ -54,6 +55,16 @@ std::vector<float> expected_reads(Quantizer quantizer, int bits, const std::vect
     if (quantizer == Quantizer::sign_mean) {
       const float s = round_to_half(static_cast<float>(sum / n));
       reads.push_back(v >= 0 ? s : -s);
+    } else if ((quantizer == Quantizer::lloyd_max && bits > 2) ||
+               quantizer == Quantizer::normal_float) {
+      const std::vector<float> levels = levels_of({.bits = bits, .quantizer = quantizer}, 64);
+      const double size = quantizer == Quantizer::lloyd_max ? std::sqrt(squares / n) : double{top};
+      const float s = round_to_half(static_cast<float>(size));
+      std::size_t code = 0;
+      while (code + 1 < levels.size() &&
+             v >= static_cast<float>((double{levels[code]} + double{levels[code + 1]}) / 2) * s)
+        ++code;
+      reads.push_back(levels[code] * s);
     } else if (quantizer == Quantizer::lloyd_max) {
       const float s = round_to_half(static_cast<float>(std::sqrt(squares / n)));
       const float magnitude = std::fabs(v) < 0.9816f * s ? 0.4528f * s : 1.510f * s;
@@ -77,9 +88,12 @@ struct Case {
   int bits;
 };
 const std::vector<Case> kCases = {
-    {Quantizer::sign_mean, 1},  {Quantizer::lloyd_max, 2},  {Quantizer::symmetric, 2},
-    {Quantizer::symmetric, 4},  {Quantizer::symmetric, 8},  {Quantizer::asymmetric, 1},
-    {Quantizer::asymmetric, 2}, {Quantizer::asymmetric, 4}, {Quantizer::asymmetric, 8}};
+    {Quantizer::sign_mean, 1},    {Quantizer::lloyd_max, 2},    {Quantizer::symmetric, 2},
+    {Quantizer::symmetric, 3},    {Quantizer::asymmetric, 3},   {Quantizer::lloyd_max, 3},
+    {Quantizer::lloyd_max, 4},    {Quantizer::normal_float, 2}, {Quantizer::normal_float, 3},
+    {Quantizer::normal_float, 4}, {Quantizer::symmetric, 4},    {Quantizer::symmetric, 8},
+    {Quantizer::asymmetric, 1},   {Quantizer::asymmetric, 2},   {Quantizer::asymmetric, 4},
+    {Quantizer::asymmetric, 8}};
 
 std::vector<float> mixed_rows(std::size_t n) {
   base::Random random(n, "rows");
@@ -104,7 +118,7 @@ TEST(Codec, ReadsFollowTheFormulaForEveryQuantizerAxisAndGroup) {
     for (const Shape& s : shapes) {
       TensorScheme scheme{
           .bits = c.bits, .quantizer = c.quantizer, .axis = s.axis, .group_size = s.group};
-      const Codec codec(scheme, s.width);
+      const GroupFormat codec(scheme, s.width);
       const std::int64_t rows = 3 * (s.axis == GroupAxis::channel ? s.group : 7);
       const std::vector<float> x = mixed_rows(static_cast<std::size_t>(rows * s.width));
       const Encoded e = encode_rows(codec, rows, x);
@@ -133,7 +147,7 @@ TEST(Codec, ReadsFollowTheFormulaForEveryQuantizerAxisAndGroup) {
 
 TEST(Codec, ZeroAndConstantGroups) {
   for (const Case& c : kCases) {
-    const Codec codec({.bits = c.bits, .quantizer = c.quantizer}, 64);
+    const GroupFormat codec({.bits = c.bits, .quantizer = c.quantizer}, 64);
     const Encoded zero = encode_rows(codec, 1, std::vector<float>(64, 0.0f));
     EXPECT_EQ(zero.scales[0], 0);
     EXPECT_EQ(zero.codes, std::vector<std::uint8_t>(codec.row_bytes(), 0));
@@ -146,6 +160,10 @@ TEST(Codec, ZeroAndConstantGroups) {
         decode_rows(codec, encode_rows(codec, 1, std::vector<float>(64, -2.5f)), 0, 1);
     if (c.quantizer == Quantizer::asymmetric || c.quantizer == Quantizer::sign_mean)
       EXPECT_EQ(constant, std::vector<float>(64, -2.5f));
+    else if (c.quantizer == Quantizer::normal_float)
+      EXPECT_EQ(constant, std::vector<float>(64, -2.5f));
+    else if (c.quantizer == Quantizer::lloyd_max && c.bits > 2)
+      EXPECT_NEAR(constant[0], -2.5f, c.bits == 3 ? 0.7f : 0.4f);
     else if (c.quantizer == Quantizer::lloyd_max)
       EXPECT_EQ(constant, std::vector<float>(64, -1.510f * 2.5f));
     else  // the FP16 scale is off by at most 2^-11
@@ -154,7 +172,7 @@ TEST(Codec, ZeroAndConstantGroups) {
 }
 
 TEST(Codec, SignOfZeroIsPlus) {
-  const Codec codec({.bits = 1, .quantizer = Quantizer::sign_mean}, 16);
+  const GroupFormat codec({.bits = 1, .quantizer = Quantizer::sign_mean}, 16);
   std::vector<float> x(16, -1.0f);
   x[3] = 0.0f;
   x[4] = -0.0f;
@@ -164,7 +182,7 @@ TEST(Codec, SignOfZeroIsPlus) {
 
 TEST(Codec, ScalesSaturateInsteadOfOverflowing) {
   for (const Case& c : kCases) {
-    const Codec codec({.bits = c.bits, .quantizer = c.quantizer}, 32);
+    const GroupFormat codec({.bits = c.bits, .quantizer = c.quantizer}, 32);
     std::vector<float> x = mixed_rows(32);
     x[5] = 1e9f;
     x[6] = -1e9f;
@@ -179,7 +197,7 @@ TEST(Codec, NanAndInfinityAreSafe) {
   for (const Case& c : kCases)
     for (const GroupAxis axis : {GroupAxis::token, GroupAxis::channel})
       for (const float bad : {nan, inf, -inf}) {
-        const Codec codec(
+        const GroupFormat codec(
             {.bits = c.bits, .quantizer = c.quantizer, .axis = axis, .group_size = 16}, 16);
         for (const std::vector<float>& x : {std::vector<float>(256, bad), [&] {
                                               std::vector<float> one = mixed_rows(256);
@@ -198,7 +216,7 @@ TEST(Codec, NanAndInfinityAreSafe) {
 TEST(Codec, ErrorIsBoundedByHalfAStep) {
   const std::vector<float> x = mixed_rows(64 * 50);
   for (const int bits : {4, 8}) {
-    const Codec codec({.bits = bits, .quantizer = Quantizer::symmetric}, 64);
+    const GroupFormat codec({.bits = bits, .quantizer = Quantizer::symmetric}, 64);
     const Encoded e = encode_rows(codec, 50, x);
     const std::vector<float> y = decode_rows(codec, e, 0, 50);
     for (std::size_t i = 0; i < x.size(); ++i) {

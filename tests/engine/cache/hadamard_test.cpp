@@ -13,7 +13,7 @@ namespace {
 
 TEST(Rotation, IsTheSylvesterMatrixTimesSigns) {
   for (const int width : {1, 2, 8, 64, 128, 512}) {
-    const Rotation rotation(width, 3);
+    const HadamardRotation rotation(width, 3);
     const auto n = static_cast<std::size_t>(width);
     base::Random random(1, "x");
     std::vector<float> x(2 * n);
@@ -35,7 +35,7 @@ TEST(Rotation, IsTheSylvesterMatrixTimesSigns) {
 }
 
 TEST(Rotation, SignsDependOnTheSeedAlone) {
-  const Rotation a(128, 0), b(128, 0), c(128, 1);
+  const HadamardRotation a(128, 0), b(128, 0), c(128, 1);
   EXPECT_TRUE(std::equal(a.signs().begin(), a.signs().end(), b.signs().begin()));
   EXPECT_FALSE(std::equal(a.signs().begin(), a.signs().end(), c.signs().begin()));
   int negative = 0;
@@ -46,7 +46,7 @@ TEST(Rotation, SignsDependOnTheSeedAlone) {
 
 TEST(Rotation, OtherWidthsAreRefused) {
   for (const int width : {0, -4, 80, 1024})
-    EXPECT_THROW(Rotation(width, 0), base::FailedError) << width;
+    EXPECT_THROW(HadamardRotation(width, 0), base::FailedError) << width;
 }
 
 }  // namespace

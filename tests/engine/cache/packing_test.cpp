@@ -28,10 +28,13 @@ TEST(Packing, LittleEndFirst) {
   pack_codes(4, std::vector<std::uint8_t>{0xa, 0x5, 0xf}.data(), 3, out);
   EXPECT_EQ(out[0], 0x5a);
   EXPECT_EQ(out[1], 0x0f);
+  pack_codes(3, std::vector<std::uint8_t>{5, 0, 7, 1}.data(), 4, out);
+  EXPECT_EQ(out[0], 0b11'000'101);  // the third code crosses into the next byte
+  EXPECT_EQ(out[1], 0b001'1);
 }
 
 TEST(Packing, RoundTripsAtEveryWidthAndLength) {
-  for (const int bits : {1, 2, 4, 8})
+  for (const int bits : {1, 2, 3, 4, 5, 8})
     for (std::size_t n = 1; n <= 130; ++n) {
       const std::vector<std::uint8_t> codes = random_codes(bits, n);
       std::vector<std::uint8_t> packed(packed_bytes(bits, n) + 1, 0xaa), back(n);
@@ -59,7 +62,9 @@ void expect_lanes_unpack() {
 TEST(Packing, LanesSeeTheSameCodes) {
   expect_lanes_unpack<1>();
   expect_lanes_unpack<2>();
+  expect_lanes_unpack<3>();
   expect_lanes_unpack<4>();
+  expect_lanes_unpack<5>();
   expect_lanes_unpack<8>();
 }
 

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "base/error.hpp"
+#include "engine/cache/packing.hpp"
 #include "tests/engine/cache/fixtures.hpp"
 
 namespace dgap::engine {
@@ -123,9 +124,10 @@ TEST(QuantizedCache, AnF32PrefixIsRoundedToHalf) {
 /// The codes of one tensor as decoded values, by the formulas of docs/schemes.md.
 std::vector<float> decoded(const QuantizedCache::Raw& raw, const schemas::TensorScheme& tensor,
                            int head_dim) {
-  const Codec codec(tensor, head_dim);
   std::vector<float> out(static_cast<std::size_t>(raw.tokens * head_dim));
-  decode(codec, 0, raw.tokens, raw.codes.data(), raw.scales.data(), raw.minima.data(), out.data());
+  make_codec(tensor, head_dim, 0)
+      ->decode(raw.parameters, 0, raw.tokens, raw.codes.data(), raw.scales.data(),
+               raw.minima.data(), out.data());
   return out;
 }
 

@@ -88,7 +88,7 @@ TEST(Preset, Kivi) {
   }
   EXPECT_EQ(preset("kivi-4-g64-R256").residual_window, 256);
   EXPECT_EQ(preset("kivi-4-g64-R256").key.group_size, 64);
-  for (const char* name : {"kivi-16", "kivi-3", "kivi", "kivi-2-g", "kivi-2-R32-g32", "kivi-2-S4"})
+  for (const char* name : {"kivi-16", "kivi-5", "kivi", "kivi-2-g", "kivi-2-R32-g32", "kivi-2-S4"})
     EXPECT_THAT(error_of([&] { preset(name); }), HasSubstr("kivi-<b>[-g<n>][-R<n>]")) << name;
   EXPECT_THAT(error_of([] { validate(preset("kivi-2-g64-R32"), 128); }),
               HasSubstr("residual_window 32"));
@@ -101,8 +101,8 @@ TEST(Preset, Kivi) {
 
 TEST(Preset, EveryPresetIsValidAndSurvivesJson) {
   for (const char* family : {"", "centred-", "rotated-", "uniform-"})
-    for (const char* key : {"1", "2", "4", "8", "16"})
-      for (const char* value : {"1", "2", "4", "8", "16"})
+    for (const char* key : {"1", "2", "3", "4", "8", "16"})
+      for (const char* value : {"1", "2", "3", "4", "8", "16"})
         for (const char* options : {"", "-R0", "-R128", "-S0", "-R32-S8"}) {
           const Scheme s = preset(std::string(family) + "K" + key + "V" + value + options);
           EXPECT_NO_THROW(validate(s, 64)) << s.name;
@@ -114,7 +114,7 @@ TEST(Preset, RefusesWhatIsNotInTheGrammar) {
   for (const char* name : {"",
                            "K1",
                            "V1",
-                           "K3V1",
+                           "K5V1",
                            "K1V1-",
                            "K01V1",
                            "K1V1-R",
@@ -166,7 +166,7 @@ TEST(Validate, NamesTheKeyTheValueAndTheRemedy) {
     return error_of([&] { validate(s, 64); });
   };
   EXPECT_EQ(broken([](Scheme&) {}), "no error");
-  EXPECT_THAT(broken([](Scheme& s) { s.key.bits = 3; }), HasSubstr("key.bits is 3"));
+  EXPECT_THAT(broken([](Scheme& s) { s.key.bits = 6; }), HasSubstr("key.bits is 6"));
   EXPECT_THAT(broken([](Scheme& s) { s.value.quantizer = Quantizer::sign_mean; }),
               HasSubstr("value.quantizer is sign_mean at value.bits 4"));
   EXPECT_THAT(broken([](Scheme& s) { s.key.bits = 1, s.key.quantizer = Quantizer::symmetric; }),

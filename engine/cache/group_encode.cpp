@@ -2,8 +2,9 @@
 #include <cstring>
 #include <limits>
 
-#include "engine/cache/codec.hpp"
-#include "engine/cache/lanes.hpp"
+#include "engine/cache/ggml_blocks.hpp"
+#include "engine/cache/group_codec.hpp"
+#include "engine/cache/reductions.hpp"
 #include "engine/cache/rows.hpp"
 #include "engine/cache/saturate.hpp"
 #include "schemas/scheme/limits.hpp"
@@ -14,83 +15,6 @@ namespace {
 using base::from_half;
 using schemas::GroupAxis;
 using schemas::Quantizer;
-
-constexpr bool is_asymmetric(Quantizer quantizer) {
-  return quantizer == Quantizer::asymmetric || quantizer == Quantizer::asymmetric_fp16;
-}
-
-/// Scale and minimum of a group, as stored.
-struct Range {
-  std::uint16_t scale = 0, minimum = 0;
-};
-
-/// x[0 .. n), 0 < n < 16, then `fill`.
-DGAP_INLINE void load_tail(const float* x, int n, float fill, Floats16& out) {
-  float lanes[16];
-  for (int l = 0; l < 16; ++l) lanes[l] = l < n ? x[l] : fill;
-  load(lanes, out);
-}
-
-/// Sum in f64 of the n values' squares, or magnitudes: value i goes to lane i mod kLanes, lanes are
-/// folded in halves.
-template <bool kSquares>
-DGAP_INLINE double lane_sum(const float* x, int n) {
-  static_assert(base::kLanes == 16);
-  Doubles8 low{}, high{};
-  const auto add = [&](const Floats16& values) __attribute__((always_inline)) {
-    Doubles8 a, b;
-    to_double(values, a, b);
-    if constexpr (kSquares) {
-      low = low + a * a;
-      high = high + b * b;
-    } else {
-      low = low + (a < 0.0 ? -a : a);
-      high = high + (b < 0.0 ? -b : b);
-    }
-  };
-  Floats16 values;
-  int i = 0;
-  for (; i + 16 <= n; i += 16) {
-    load(x + i, values);
-    add(values);
-  }
-  if (i < n) {
-    load_tail(x + i, n - i, 0.0f, values);
-    add(values);
-  }
-  low = low + high;
-  double lanes[8];
-  std::memcpy(lanes, &low, sizeof lanes);
-  for (int half = 4; half > 0; half /= 2)
-    for (int l = 0; l < half; ++l) lanes[l] += lanes[l + half];
-  return lanes[0];
-}
-
-/// The larger one; x is ignored where it is NaN.
-DGAP_INLINE float larger(float x, float best) { return x > best ? x : best; }
-
-/// Largest sign * x, or |x| where kMagnitude; NaN is ignored. `start` where nothing is larger.
-template <bool kMagnitude>
-DGAP_INLINE float lane_max(const float* x, int n, float sign, float start) {
-  Floats16 values, best;
-  broadcast(start, best);
-  for (int i = 0; i < n; i += 16) {
-    if (i + 16 <= n)
-      load(x + i, values);
-    else
-      load_tail(x + i, n - i, x[i], values);
-    if constexpr (kMagnitude)
-      values = __builtin_bit_cast(Floats16, __builtin_bit_cast(Ints16, values) & 0x7fffffff);
-    else
-      values = values * sign;
-    best = values > best ? values : best;
-  }
-  float lanes[16];
-  store(best, lanes);
-  for (int half = 8; half > 0; half /= 2)
-    for (int l = 0; l < half; ++l) lanes[l] = larger(lanes[l + half], lanes[l]);
-  return lanes[0];
-}
 
 /// Half to even; saturates at 65504. NaN becomes a number.
 DGAP_INLINE void round_to_fp16(Floats16& x) {
@@ -144,6 +68,16 @@ struct LinearFp16 {
     code = __builtin_convertvector((y + 12582912.0f) - 12582912.0f, Ints16);
   }
 };
+/// The nearest of ascending levels: how many thresholds are reached.
+struct Nearest {
+  const float* thresholds;
+  int count;
+  float scale;
+  DGAP_INLINE void operator()(const Floats16& x, Ints16& code) const {
+    code = Ints16{};
+    for (int k = 0; k < count; ++k) code = code - (x >= thresholds[k] * scale);
+  }
+};
 struct Zero {
   DGAP_INLINE void operator()(const Floats16&, Ints16& code) const { code = Ints16{}; }
 };
@@ -165,14 +99,49 @@ DGAP_INLINE void encode_lanes(const Encode& code_of, const float* x, int n, std:
   std::memcpy(codes + i, &lanes, sizeof lanes);
 }
 
+/// Scale and codes of a group whose reads are levels * scale.
 template <Quantizer kQuantizer>
-DGAP_INLINE Range encode_group(const float* x, int n, int bits, std::int32_t* codes) {
+DGAP_INLINE Range encode_levels(const GroupFormat& format, const float* x, int n,
+                                std::int32_t* codes) {
+  float size = 0.0f;
+  if constexpr (kQuantizer == Quantizer::lloyd_max)
+    size = static_cast<float>(std::sqrt(lane_sum<true>(x, n) / n));
+  else if constexpr (kQuantizer == Quantizer::turboquant_mse)
+    size = static_cast<float>(std::sqrt(lane_sum<true>(x, n)));
+  else
+    size = lane_max<true>(x, n, 1.0f, 0.0f);
+  Range range{to_half_saturated(size), 0};
+  const float scale = from_half(range.scale);
+  if (!(scale > 0.0f)) {
+    encode_lanes(Zero(), x, n, codes);
+    return range;
+  }
+  encode_lanes(Nearest{format.thresholds, format.level_count - 1, scale}, x, n, codes);
+  if (kQuantizer == Quantizer::turboquant_mse && format.norm_correction) {
+    float direction[kMaxHeadDim];
+    for (int i = 0; i < n; ++i) direction[i] = format.levels[codes[i]];
+    range.scale =
+        to_half_saturated(size / static_cast<float>(std::sqrt(lane_sum<true>(direction, n))));
+  }
+  return range;
+}
+
+template <Quantizer kQuantizer>
+DGAP_INLINE Range encode_group(const GroupFormat& format, const float* x, int n,
+                               std::int32_t* codes) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const int bits = format.bits;
   Range range;
   if constexpr (kQuantizer == Quantizer::sign_mean) {
     range.scale = to_half_saturated(static_cast<float>(lane_sum<false>(x, n) / n));
     encode_lanes(SignMean{from_half(range.scale) > 0.0f ? 0.0f : kInfinity}, x, n, codes);
+  } else if constexpr (is_ggml_block(kQuantizer)) {
+    range = encode_ggml_block<kQuantizer>(format, x, codes);
+  } else if constexpr (kQuantizer == Quantizer::codebook || kQuantizer == Quantizer::normal_float ||
+                       kQuantizer == Quantizer::turboquant_mse) {
+    range = encode_levels<kQuantizer>(format, x, n, codes);
   } else if constexpr (kQuantizer == Quantizer::lloyd_max) {
+    if (bits > 2) return encode_levels<kQuantizer>(format, x, n, codes);
     range.scale = to_half_saturated(static_cast<float>(std::sqrt(lane_sum<true>(x, n) / n)));
     const float scale = from_half(range.scale);
     encode_lanes(LloydMax{kLloydThreshold * scale, scale > 0.0f ? -1 : 0}, x, n, codes);
@@ -206,80 +175,93 @@ DGAP_INLINE void narrow(const std::int32_t* from, int n, std::uint8_t* to) {
 }
 
 template <Quantizer kQuantizer>
-DGAP_INLINE void encode_tokens(const Codec& codec, std::int64_t rows, const float* x,
+DGAP_INLINE void encode_tokens(const GroupFormat& format, std::int64_t rows, const float* x,
                                std::uint8_t* codes, std::uint16_t* scales, std::uint16_t* minima) {
   std::int32_t lanes[kMaxHeadDim + 16];
   std::uint8_t row[kMaxHeadDim];
-  for (std::int64_t r = 0; r < rows; ++r, x += codec.width) {
-    for (int c = 0; c < codec.width; c += codec.group) {
-      const Range range = encode_group<kQuantizer>(x + c, codec.group, codec.bits, lanes + c);
+  for (std::int64_t r = 0; r < rows; ++r, x += format.width) {
+    for (int c = 0; c < format.width; c += format.group) {
+      const Range range = encode_group<kQuantizer>(format, x + c, format.group, lanes + c);
       *scales++ = range.scale;
-      if (is_asymmetric(kQuantizer)) *minima++ = range.minimum;
+      if (format.has_minima()) *minima++ = range.minimum;
     }
-    narrow(lanes, codec.width, row);
-    pack_codes(codec.bits, row, static_cast<std::size_t>(codec.width), codes);
-    codes += codec.row_bytes();
+    narrow(lanes, format.width, row);
+    pack_codes(format.bits, row, static_cast<std::size_t>(format.width), codes);
+    codes += format.row_bytes();
   }
 }
 
 /// One group of tokens, channel by channel; a code's bits are or-ed into its token's row.
 template <Quantizer kQuantizer>
-DGAP_INLINE void encode_channels(const Codec& codec, const float* x, std::uint8_t* codes,
+DGAP_INLINE void encode_channels(const GroupFormat& format, const float* x, std::uint8_t* codes,
                                  std::uint16_t* scales, std::uint16_t* minima) {
   float column[schemas::kMaxGroup];
   std::int32_t lanes[schemas::kMaxGroup + 16];
-  const std::size_t row_bytes = codec.row_bytes();
-  std::memset(codes, 0, static_cast<std::size_t>(codec.group) * row_bytes);
-  for (int c = 0; c < codec.width; ++c) {
-    for (int t = 0; t < codec.group; ++t) column[t] = x[t * codec.width + c];
-    const Range range = encode_group<kQuantizer>(column, codec.group, codec.bits, lanes);
+  const std::size_t row_bytes = format.row_bytes();
+  std::memset(codes, 0, static_cast<std::size_t>(format.group) * row_bytes);
+  for (int c = 0; c < format.width; ++c) {
+    for (int t = 0; t < format.group; ++t) column[t] = x[t * format.width + c];
+    const Range range = encode_group<kQuantizer>(format, column, format.group, lanes);
     scales[c] = range.scale;
-    if (is_asymmetric(kQuantizer)) minima[c] = range.minimum;
-    std::uint8_t* byte = codes + c * codec.bits / 8;
-    const int shift = c * codec.bits % 8;
-    for (int t = 0; t < codec.group; ++t, byte += row_bytes)
-      *byte = static_cast<std::uint8_t>(*byte | (lanes[t] << shift));
+    if (format.has_minima()) minima[c] = range.minimum;
+    for (int t = 0; t < format.group; ++t)
+      set_code(format.bits, codes + static_cast<std::size_t>(t) * row_bytes,
+               static_cast<std::size_t>(c), lanes[t]);
   }
 }
 
 template <Quantizer kQuantizer>
-DGAP_INLINE void encode_all(const Codec& codec, std::int64_t rows, const float* x,
+DGAP_INLINE void encode_all(const GroupFormat& format, std::int64_t rows, const float* x,
                             std::uint8_t* codes, std::uint16_t* scales, std::uint16_t* minima) {
-  if (codec.axis == GroupAxis::token) {
-    encode_tokens<kQuantizer>(codec, rows, x, codes, scales, minima);
+  if (format.axis == GroupAxis::token) {
+    encode_tokens<kQuantizer>(format, rows, x, codes, scales, minima);
     return;
   }
-  for (std::int64_t t = 0; t < rows; t += codec.group) {
-    const std::size_t scale = static_cast<std::size_t>(t / codec.group) * codec.step_scales();
-    encode_channels<kQuantizer>(codec, x + t * codec.width,
-                                codes + static_cast<std::size_t>(t) * codec.row_bytes(),
-                                scales + scale, codec.has_minima() ? minima + scale : nullptr);
+  for (std::int64_t t = 0; t < rows; t += format.group) {
+    const std::size_t scale = static_cast<std::size_t>(t / format.group) * format.step_scales();
+    encode_channels<kQuantizer>(format, x + t * format.width,
+                                codes + static_cast<std::size_t>(t) * format.row_bytes(),
+                                scales + scale, format.has_minima() ? minima + scale : nullptr);
   }
 }
 
 }  // namespace
 
-Codec::Codec(const schemas::TensorScheme& tensor, int head_dim)
-    : quantizer(tensor.quantizer),
-      bits(tensor.bits),
-      axis(tensor.axis),
-      width(head_dim),
-      group(tensor.group_size == 0 ? head_dim : tensor.group_size) {}
-
-DGAP_MULTIVERSION void encode(const Codec& codec, std::int64_t rows, const float* x,
-                              std::uint8_t* codes, std::uint16_t* scales, std::uint16_t* minima) {
-  switch (codec.quantizer) {
+DGAP_MULTIVERSION void encode_groups(const GroupFormat& format, std::int64_t rows, const float* x,
+                                     std::uint8_t* codes, std::uint16_t* scales,
+                                     std::uint16_t* minima) {
+  const auto run = [&]<Quantizer kQuantizer>() __attribute__((always_inline)) {
+    encode_all<kQuantizer>(format, rows, x, codes, scales, minima);
+  };
+  switch (format.quantizer) {
     case Quantizer::sign_mean:
-      return encode_all<Quantizer::sign_mean>(codec, rows, x, codes, scales, minima);
+      return run.template operator()<Quantizer::sign_mean>();
     case Quantizer::lloyd_max:
-      return encode_all<Quantizer::lloyd_max>(codec, rows, x, codes, scales, minima);
+      return run.template operator()<Quantizer::lloyd_max>();
     case Quantizer::symmetric:
-      return encode_all<Quantizer::symmetric>(codec, rows, x, codes, scales, minima);
+      return run.template operator()<Quantizer::symmetric>();
     case Quantizer::asymmetric:
-      return encode_all<Quantizer::asymmetric>(codec, rows, x, codes, scales, minima);
+      return run.template operator()<Quantizer::asymmetric>();
     case Quantizer::asymmetric_fp16:
-      return encode_all<Quantizer::asymmetric_fp16>(codec, rows, x, codes, scales, minima);
-    case Quantizer::exact:
+      return run.template operator()<Quantizer::asymmetric_fp16>();
+    case Quantizer::codebook:
+    case Quantizer::normal_float:  // the same formula over a table of its own
+      return run.template operator()<Quantizer::codebook>();
+    case Quantizer::q8_0:
+      return run.template operator()<Quantizer::q8_0>();
+    case Quantizer::q4_0:
+      return run.template operator()<Quantizer::q4_0>();
+    case Quantizer::q4_1:
+      return run.template operator()<Quantizer::q4_1>();
+    case Quantizer::q5_0:
+      return run.template operator()<Quantizer::q5_0>();
+    case Quantizer::q5_1:
+      return run.template operator()<Quantizer::q5_1>();
+    case Quantizer::iq4_nl:
+      return run.template operator()<Quantizer::iq4_nl>();
+    case Quantizer::turboquant_mse:
+      return run.template operator()<Quantizer::turboquant_mse>();
+    default:  // not a quantiser of groups
       return;
   }
 }
