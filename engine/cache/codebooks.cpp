@@ -4,7 +4,10 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <map>
+#include <mutex>
 #include <numbers>
+#include <utility>
 
 namespace dgap::engine {
 namespace {
@@ -43,9 +46,8 @@ double cosine_integral(int power, double angle) {
   return integral;
 }
 
-}  // namespace
-
-std::vector<double> sphere_centroids(int bits, int width) {
+/// Lloyd's iteration.
+std::vector<double> solve_centroids(int bits, int width) {
   // With y = sin(angle) the density is cos^(width - 2), so that a cell's mass and its first moment
   // are known in closed form. The positive half is iterated, from quantiles of a normal's spread.
   const auto half = static_cast<std::size_t>(1) << (bits - 1);
@@ -77,6 +79,17 @@ std::vector<double> sphere_centroids(int bits, int width) {
     all[half - 1 - k] = -levels[k];
   }
   return all;
+}
+
+}  // namespace
+
+std::vector<double> sphere_centroids(int bits, int width) {
+  static std::mutex mutex;
+  static std::map<std::pair<int, int>, std::vector<double>> solved;
+  const std::lock_guard lock(mutex);
+  std::vector<double>& levels = solved[{bits, width}];
+  if (levels.empty()) levels = solve_centroids(bits, width);
+  return levels;
 }
 
 std::vector<float> levels_of(const schemas::TensorScheme& tensor, int width) {

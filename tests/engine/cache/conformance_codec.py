@@ -19,6 +19,7 @@ import numpy as np
 from conformance_cache import half, lane_sum, pack, random_signs, tensors
 
 F32, F16 = np.float32, np.float16
+GGML = ("q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl")
 
 
 # ---- what a second implementation stores and reads --------------------------------------------------
@@ -235,7 +236,7 @@ def instance(tensor, x, extra):
     """Row bytes, scales [steps, n], minima, reads of one codec."""
     q, bits, d = tensor["quantizer"], tensor["bits"], x.shape[1]
     none = np.zeros(0, F16)
-    if q in ("q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl"):
+    if q in GGML:
         codes, scales, minima, reads = ggml(q, x)
         return pack(codes, bits), scales, minima if q in ("q4_1", "q5_1") else none, reads
     if q in ("fp8_e4m3", "fp8_e5m2"):
@@ -352,6 +353,36 @@ def ties(name, rows, d):
     return x.astype(F32)
 
 
+def ggml_bytes(name, codes, scales, minima):
+    """Our codes [blocks, 32] in ggml's block layout."""
+    d, m = scales.reshape(-1, 1).view(np.uint8), minima.reshape(-1, 1).view(np.uint8)
+    if name == "q8_0":
+        return np.concatenate([d, (codes.astype(np.int16) - 127).astype(np.int8).view(np.uint8)], axis=1)
+    halves = (codes[:, :16] & 15) | ((codes[:, 16:] & 15) << 4)
+    high = np.packbits(codes >> 4 & 1, axis=1, bitorder="little")
+    return np.concatenate({"q4_0": [d, halves], "iq4_nl": [d, halves], "q4_1": [d, m, halves],
+                           "q5_0": [d, high, halves], "q5_1": [d, m, high, halves]}[name], axis=1)
+
+
+def check_gguf(job, stored, codes, scales, minima, reads):
+    """The gguf package reads the same values from the same codes, and makes nearly all of them itself
+    (it multiplies in f64 where ggml's reference has f32: near ties may fall the other way)."""
+    import gguf
+    name, bits = job["tensor"]["quantizer"], job["tensor"]["bits"]
+    kind = gguf.GGMLQuantizationType[name.upper()]
+    spread = np.unpackbits(codes.reshape(len(stored), -1), axis=1, bitorder="little")
+    unpacked = spread.reshape(-1, 32, bits) @ (1 << np.arange(bits))
+    ours = ggml_bytes(name, unpacked.astype(np.uint8), scales, minima)
+    theirs = gguf.quants.dequantize(ours.reshape(len(stored), -1), kind)
+    n = compare("reads by gguf", job, theirs.astype(F32), reads)
+    if name != "iq4_nl":  # it does not quantise to this type
+        made = gguf.quants.quantize(stored, kind).reshape(ours.shape)
+        flat = np.abs(stored.reshape(-1, 32)).max(1) < 1e-3  # d of subnormal halves, or zero blocks
+        differ = (made != ours)[~flat]
+        assert differ.sum() <= (0.01 if job["kind"] == "ties" else 1e-3) * max(differ.size, 1000), (differ.mean(), job)
+    return n
+
+
 class Arrays:
     def __init__(self, data):
         self.data, self.at = data, 0
@@ -422,6 +453,8 @@ def check(job, x, out):
         n += compare("scales", job, scales, np.concatenate([w[1] for w in wants], axis=-1))
         n += compare("minima", job, minima, wants[0][2])
         n += compare("reads", job, reads, want)
+    if tensor["quantizer"] in GGML:
+        n += check_gguf(job, stored, codes, scales, minima, reads)
     if not len(matrix) and not len(order):
         compare("restored reads", job, restored, reads)
     else:
