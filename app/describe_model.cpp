@@ -1,8 +1,6 @@
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "app/describe.hpp"
-#include "engine/formats/gguf_file.hpp"
 #include "engine/formats/open_weights.hpp"
 #include "engine/tokenizer/tokenizer.hpp"
 
@@ -11,14 +9,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json tensors(const std::string& path, std::int64_t& parameters) {
-  const engine::GgufFile file(path);
-  std::map<std::string, int> types;
-  for (const engine::GgufFile::Tensor& tensor : file.tensors()) {
-    ++types[std::string(engine::gguf_block(tensor.type).name)];
-    parameters += tensor.elements();
-  }
-  return types;
+Json rope(const engine::RopeParameters& rope) {
+  Json answer = {{"theta", rope.theta}, {"scaling", name_of(rope.scaling)}};
+  if (rope.scaling != engine::RopeParameters::Scaling::none) answer["factor"] = rope.factor;
+  if (rope.original_context > 0) answer["original_context"] = rope.original_context;
+  if (!rope.divisors.empty()) answer["divisors"] = rope.divisors.size();
+  return answer;
 }
 
 Json tokenizer(const std::string& path) {
@@ -34,13 +30,11 @@ Json tokenizer(const std::string& path) {
 Json describe_model(const std::filesystem::path& file, bool whole) {
   const auto weights = engine::open_weights(file.string(), "auto");
   const engine::HyperParameters& p = weights->parameters();
-  std::int64_t parameters = 0;
-  const Json types = tensors(file.string(), parameters);
   Json answer = {{"name", p.name},
                  {"architecture", p.architecture},
                  {"license", p.license},
-                 {"parameters", parameters},
-                 {"tensors", types},
+                 {"parameters", engine::parameter_count(p)},
+                 {"tensors", weights->stored_types()},
                  {"vocabulary", p.vocab_size},
                  {"hidden_size", p.hidden_size},
                  {"intermediate_size", p.intermediate_size},
@@ -49,9 +43,12 @@ Json describe_model(const std::filesystem::path& file, bool whole) {
                  {"kv_heads", p.kv_heads},
                  {"head_dim", p.head_dim},
                  {"context_length", p.context_length},
-                 {"rope_theta", p.rope.theta},
+                 {"rope", rope(p.rope)},
+                 {"attention_bias", p.attention_bias},
+                 {"sliding_window", p.sliding_window},
                  {"tied_embeddings", p.tied_embeddings},
                  {"tokenizer", tokenizer(file.string())}};
+  if (!p.notes.empty()) answer["notes"] = p.notes;
   if (whole) {
     engine::check_weights(*weights);
     answer["sha256"] = weights->sha256();

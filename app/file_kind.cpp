@@ -14,10 +14,11 @@ FileKind folder_kind(const fs::path& path) {
   if (fs::exists(path / "manifest.json")) return FileKind::bundle;
   if (fs::exists(path / "config.resolved.yaml")) return FileKind::run_directory;
   if (fs::exists(path / "index.json")) return FileKind::trace_folder;
+  if (fs::exists(path / "config.json")) return FileKind::model;
   throw base::UsageError(
       path.string() +
-      ": is neither a bundle (manifest.json), a run directory (config.resolved.yaml) nor "
-      "a finished trace folder (index.json)");
+      ": is neither a bundle (manifest.json), a run directory (config.resolved.yaml), "
+      "a finished trace folder (index.json) nor a model (config.json)");
 }
 
 }  // namespace
@@ -34,7 +35,7 @@ FileKind file_kind(const fs::path& path) {
   std::string head(8, '\0');
   in.read(head.data(), 8);
   if (!in && !in.eof()) throw base::IoError(path.string() + ": cannot be read");
-  if (head.starts_with("GGUF")) return FileKind::gguf;
+  if (head.starts_with("GGUF")) return FileKind::model;
   if (head == "\x89HDF\r\n\x1a\n") return FileKind::trace_part;
   const std::string extension = path.extension().string(), name = path.filename().string();
   if (extension == ".yaml" || extension == ".yml") return FileKind::config;
@@ -49,8 +50,8 @@ FileKind file_kind(const fs::path& path) {
 
 std::string_view name_of(FileKind kind) {
   switch (kind) {
-    case FileKind::gguf:
-      return "GGUF model";
+    case FileKind::model:
+      return "model";
     case FileKind::trace_part:
       return "trace part";
     case FileKind::trace_folder:

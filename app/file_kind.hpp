@@ -6,7 +6,7 @@ namespace dgap::app {
 
 /// What `inspect` and `verify` tell apart, by first bytes and names.
 enum class FileKind {
-  gguf,
+  model,
   trace_part,
   trace_folder,
   bundle,

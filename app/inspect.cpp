@@ -86,7 +86,7 @@ Json describe_run(const fs::path& folder, bool whole) {
 
 Json describe(FileKind kind, const fs::path& path, bool whole) {
   switch (kind) {
-    case FileKind::gguf:
+    case FileKind::model:
       return describe_model(path, whole);
     case FileKind::trace_part:
       return describe_trace_part(path, whole);

@@ -82,6 +82,66 @@ DGAP_MULTIVERSION void q8_0(const std::uint8_t* x, std::int64_t blocks, float* y
   }
 }
 
+DGAP_MULTIVERSION void iq4_nl(const std::uint8_t* x, std::int64_t blocks, float* y) {
+  constexpr float kLevels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                 1,    13,   25,  38,  53,  69,  89,  113};
+  for (std::int64_t b = 0; b < blocks; ++b, x += 18, y += 32) {
+    std::int32_t q[32];
+    unpack_nibbles(x + 2, q);
+    const float d = half_at(x);
+    for (int i = 0; i < 32; ++i) y[i] = d * kLevels[q[i]];
+  }
+}
+
+/// Codes of 2 bits in Q2_K and Q3_K: the 32 of group g lie in bits 2 (g % 4) of 32 bytes, the first
+/// four groups in the first 32 bytes.
+DGAP_INLINE const std::uint8_t* two_bit_codes(const std::uint8_t* codes, int group) {
+  return codes + 32 * (group / 4);
+}
+
+DGAP_MULTIVERSION void q2_k(const std::uint8_t* x, std::int64_t blocks, float* y) {
+  for (std::int64_t b = 0; b < blocks; ++b, x += 84, y += 256) {
+    const float d = half_at(x + 80), dmin = half_at(x + 82);
+    for (int group = 0; group < 8; ++group) {  // 32 elements; two scales and minima
+      const std::uint8_t* codes = two_bit_codes(x + 16, group);
+      const int shift = 2 * (group % 4);
+      for (int i = 0; i < 32; ++i) {
+        const int packed = x[2 * group + i / 16];
+        const float s = d * static_cast<float>(packed & 15);
+        const float m = dmin * static_cast<float>(packed >> 4);
+        y[32 * group + i] = s * static_cast<float>((codes[i] >> shift) & 3) - m;
+      }
+    }
+  }
+}
+
+/// The 16 scales of a Q3_K block, 6 bits each in 12 bytes, offset by 32: the low 4 bits of scales i
+/// and i + 8 in byte i, the high 2 bits of scale i in bits 2 (i / 4) of byte 8 + i % 4.
+DGAP_INLINE void unpack_signed_scales(const std::uint8_t* p, int* scales) {
+  for (int i = 0; i < 16; ++i) {
+    const int low = (p[i % 8] >> (i < 8 ? 0 : 4)) & 15;
+    scales[i] = (low | ((p[8 + i % 4] >> (2 * (i / 4))) & 3) << 4) - 32;
+  }
+}
+
+DGAP_MULTIVERSION void q3_k(const std::uint8_t* x, std::int64_t blocks, float* y) {
+  for (std::int64_t b = 0; b < blocks; ++b, x += 110, y += 256) {
+    const float d = half_at(x + 108);
+    int scales[16];
+    unpack_signed_scales(x + 96, scales);
+    for (int group = 0; group < 8; ++group) {  // 32 elements; two scales
+      const std::uint8_t* codes = two_bit_codes(x + 32, group);
+      const int shift = 2 * (group % 4);
+      for (int i = 0; i < 32; ++i) {
+        const int high = (x[i] >> group) & 1;  // the third bit; its absence subtracts 4
+        const int q = ((codes[i] >> shift) & 3) - (high ^ 1) * 4;
+        const float s = d * static_cast<float>(scales[2 * group + i / 16]);
+        y[32 * group + i] = s * static_cast<float>(q);
+      }
+    }
+  }
+}
+
 /// The 8 scales and 8 minima of a Q4_K or Q5_K block, 6 bits each in 12 bytes: the first four in
 /// the low bits of bytes 0-3 and 4-7; of the last four, the low 4 bits in bytes 8-11 and the high 2
 /// bits in the free bits of bytes 0-7.
@@ -181,12 +241,18 @@ void dequantize_row(GgufTensorType type, const std::byte* from, std::int64_t ele
       return q5_1(x, blocks, to);
     case GgufTensorType::q8_0:
       return q8_0(x, blocks, to);
+    case GgufTensorType::q2_k:
+      return q2_k(x, blocks, to);
+    case GgufTensorType::q3_k:
+      return q3_k(x, blocks, to);
     case GgufTensorType::q4_k:
       return q4_k(x, blocks, to);
     case GgufTensorType::q5_k:
       return q5_k(x, blocks, to);
     case GgufTensorType::q6_k:
       return q6_k(x, blocks, to);
+    case GgufTensorType::iq4_nl:
+      return iq4_nl(x, blocks, to);
   }
   throw base::FailedError("dequantize_row: unknown tensor type");
 }

@@ -14,7 +14,7 @@ struct Entry {
   GgufBlock block;
 };
 
-constexpr std::array<Entry, 11> kBlocks{{
+constexpr std::array<Entry, 14> kBlocks{{
     {GgufTensorType::f32, {"F32", 1, 4}},
     {GgufTensorType::f16, {"F16", 1, 2}},
     {GgufTensorType::q4_0, {"Q4_0", 32, 18}},
@@ -22,9 +22,12 @@ constexpr std::array<Entry, 11> kBlocks{{
     {GgufTensorType::q5_0, {"Q5_0", 32, 22}},
     {GgufTensorType::q5_1, {"Q5_1", 32, 24}},
     {GgufTensorType::q8_0, {"Q8_0", 32, 34}},
+    {GgufTensorType::q2_k, {"Q2_K", 256, 84}},
+    {GgufTensorType::q3_k, {"Q3_K", 256, 110}},
     {GgufTensorType::q4_k, {"Q4_K", 256, 144}},
     {GgufTensorType::q5_k, {"Q5_K", 256, 176}},
     {GgufTensorType::q6_k, {"Q6_K", 256, 210}},
+    {GgufTensorType::iq4_nl, {"IQ4_NL", 32, 18}},
     {GgufTensorType::bf16, {"BF16", 1, 2}},
 }};
 
@@ -34,13 +37,12 @@ struct Unread {
   std::string_view name;
 };
 
-constexpr std::array<Unread, 28> kUnread{{
-    {4, "Q4_2"},      {5, "Q4_3"},      {9, "Q8_1"},      {10, "Q2_K"},    {11, "Q3_K"},
-    {15, "Q8_K"},     {16, "IQ2_XXS"},  {17, "IQ2_XS"},   {18, "IQ3_XXS"}, {19, "IQ1_S"},
-    {20, "IQ4_NL"},   {21, "IQ3_S"},    {22, "IQ2_S"},    {23, "IQ4_XS"},  {24, "I8"},
-    {25, "I16"},      {26, "I32"},      {27, "I64"},      {28, "F64"},     {29, "IQ1_M"},
-    {31, "Q4_0_4_4"}, {32, "Q4_0_4_8"}, {33, "Q4_0_8_8"}, {34, "TQ1_0"},   {35, "TQ2_0"},
-    {39, "MXFP4"},    {40, "NVFP4"},    {41, "Q1_0"},
+constexpr std::array<Unread, 25> kUnread{{
+    {4, "Q4_2"},    {5, "Q4_3"},     {9, "Q8_1"},      {15, "Q8_K"},     {16, "IQ2_XXS"},
+    {17, "IQ2_XS"}, {18, "IQ3_XXS"}, {19, "IQ1_S"},    {21, "IQ3_S"},    {22, "IQ2_S"},
+    {23, "IQ4_XS"}, {24, "I8"},      {25, "I16"},      {26, "I32"},      {27, "I64"},
+    {28, "F64"},    {29, "IQ1_M"},   {31, "Q4_0_4_4"}, {32, "Q4_0_4_8"}, {33, "Q4_0_8_8"},
+    {34, "TQ1_0"},  {35, "TQ2_0"},   {39, "MXFP4"},    {40, "NVFP4"},    {41, "Q1_0"},
 }};
 
 constexpr std::array<std::string_view, 13> kValueNames{

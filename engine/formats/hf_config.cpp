@@ -20,6 +20,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kDepth = 8;
+constexpr std::int64_t kMaxLayers = 4096;
 
 enum class Family { llama, mistral, qwen2 };
 struct Architecture {
@@ -108,7 +109,7 @@ class Config {
     p.vocab_size = values_.positive("vocab_size");
     p.hidden_size = values_.positive("hidden_size");
     p.intermediate_size = values_.positive("intermediate_size");
-    p.layers = static_cast<int>(values_.positive("num_hidden_layers"));
+    p.layers = static_cast<int>(values_.integer("num_hidden_layers", 1, kMaxLayers));
     p.context_length = values_.positive("max_position_embeddings");
     p.tied_embeddings = values_.boolean("tie_word_embeddings", false);
     read_heads(p);

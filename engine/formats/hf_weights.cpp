@@ -30,12 +30,18 @@ constexpr TensorNaming kNaming{
 constexpr std::string_view kIndex = "model.safetensors.index.json";
 constexpr std::uint64_t kMaxJson = std::uint64_t{64} << 20;
 
+/// What cannot be told counts as there, so that opening it says why.
+bool is_there(const fs::path& path) {
+  std::error_code error;
+  return fs::exists(path, error) || error;
+}
+
 /// The weight files of a folder, by name, and which of them holds which tensor.
 class Shards {
  public:
   explicit Shards(const fs::path& folder) : folder_(folder) {
     const std::vector<std::string> present = safetensors_files();
-    if (fs::exists(folder / kIndex)) {
+    if (is_there(folder / kIndex)) {
       read_index();
       note_strays(present);
     } else {
@@ -66,9 +72,10 @@ class Shards {
 
   std::vector<std::string> safetensors_files() const {
     std::vector<std::string> names;
-    for (const fs::directory_entry& entry : fs::directory_iterator(folder_))
-      if (entry.path().extension() == ".safetensors")
-        names.push_back(entry.path().filename().string());
+    std::error_code error;
+    for (fs::directory_iterator at(folder_, error), end; !error && at != end; at.increment(error))
+      if (at->path().extension() == ".safetensors") names.push_back(at->path().filename().string());
+    if (error) throw base::IoError(folder_.string() + ": cannot be listed: " + error.message());
     std::sort(names.begin(), names.end());
     return names;
   }
@@ -96,7 +103,7 @@ class Shards {
     if (name.empty() || name.front() == '.' || name.find_first_of("/\\") != std::string::npos)
       index_error("the tensor " + in_quotes(tensor) + " is in " + in_quotes(name) +
                   "; the name of a file in the same folder is expected");
-    if (!fs::exists(folder_ / name))
+    if (!is_there(folder_ / name))
       throw base::IoError((folder_ / name).string() +
                           ": is missing; the index says that it holds " + in_quotes(tensor) +
                           ", among others");
@@ -167,13 +174,14 @@ bool is_tied_copy(const std::string& name, const HyperParameters& p, const Shard
 std::unique_ptr<WeightSource> open_hf_weights(const std::string& folder) {
   const fs::path path(folder);
   const std::string config = (path / "config.json").string();
-  if (!fs::exists(config))
+  if (!is_there(config))
     throw base::IoError(folder + ": is not a Hugging Face model: config.json is missing");
   NamedWeights::Contents contents;
   contents.path = folder;
   contents.parameters = read_hf_config(base::read_file(config, kMaxJson), config);
   const auto opened = std::make_shared<const Folder>(path);
-  contents.parameters.name = fs::weakly_canonical(path).filename().string();
+  std::error_code error;
+  contents.parameters.name = fs::weakly_canonical(path, error).filename().string();
   for (const std::string& note : opened->shards.notes()) contents.parameters.notes.push_back(note);
   contents.naming = kNaming;
   for (const auto& [name, place] : opened->shards.tensors()) {

@@ -191,6 +191,13 @@ void NamedWeights::read(WeightRole role, int layer, const WeightRowSink& sink) c
   }
 }
 
+std::map<std::string, int> NamedWeights::stored_types() const {
+  std::map<std::string, int> types;
+  for (const auto& [name, tensor] : contents_.tensors)
+    ++types[std::string(gguf_block(tensor.type).name)];
+  return types;
+}
+
 std::string NamedWeights::sha256() const {
   std::call_once(hashed_, [this] {
     const std::vector<File>& files = contents_.files;

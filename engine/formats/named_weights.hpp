@@ -51,6 +51,7 @@ class NamedWeights final : public WeightSource {
 
   const HyperParameters& parameters() const override { return contents_.parameters; }
   void read(WeightRole role, int layer, const WeightRowSink& sink) const override;
+  std::map<std::string, int> stored_types() const override;
   std::string sha256() const override;
 
  private:

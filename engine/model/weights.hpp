@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -112,6 +113,18 @@ inline WeightShape weight_shape(const HyperParameters& p, WeightRole role) {
   return {};
 }
 
+/// Numbers that the model learned.
+inline std::int64_t parameter_count(const HyperParameters& p) {
+  std::int64_t count = 0;
+  const auto add = [&](WeightRole role, std::int64_t times) {
+    const WeightShape shape = weight_shape(p, role);
+    count += times * shape.rows * shape.columns;
+  };
+  for (const WeightRole role : kModelRoles) add(role, 1);
+  for (const WeightRole role : kLayerRoles) add(role, p.layers);
+  return count;
+}
+
 /// Takes one row of a tensor, f32; called from several threads, in any order.
 using WeightRowSink = std::function<void(std::int64_t row, const float* values)>;
 
@@ -124,6 +137,8 @@ class WeightSource {
   /// Every row of a tensor that the model has, once; `layer` matters for roles of a layer. IoError
   /// after the last row, with their number, when values are infinite or not numbers.
   virtual void read(WeightRole role, int layer, const WeightRowSink& sink) const = 0;
+  /// How many tensors there are of each number format ("F16", "Q4_K"), for a description.
+  virtual std::map<std::string, int> stored_types() const { return {}; }
   /// Of the model file; of several, that of the lines "<sha256>  <name>" in order of their names.
   virtual std::string sha256() const = 0;
 };

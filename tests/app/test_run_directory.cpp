@@ -47,7 +47,7 @@ TEST(FileKind, IsToldByFirstBytesAndNames) {
     base::write_file_atomically(folder / name, bytes);
     return file_kind(folder / name);
   };
-  EXPECT_EQ(kind_of("a", "GGUF...."), FileKind::gguf);
+  EXPECT_EQ(kind_of("a", "GGUF...."), FileKind::model);
   EXPECT_EQ(kind_of("b", "\x89HDF\r\n\x1a\nxx"), FileKind::trace_part);
   EXPECT_EQ(kind_of("c.yaml", ""), FileKind::config);
   EXPECT_EQ(kind_of("windows.json", "{}"), FileKind::windows);

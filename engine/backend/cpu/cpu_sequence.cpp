@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 
 #include <oneapi/tbb/blocked_range.h>
 #include <oneapi/tbb/parallel_for.h>
@@ -209,8 +210,9 @@ void CpuSequence::forward(std::span<const std::int32_t> tokens, CpuWorkspace& wo
   const std::int64_t rows = std::ssize(tokens), first = length();
   const CpuModel& model = decoder_.model_;
   const Attention::Plan whole(decoder_.attention_, *cache_, first, rows);
-  const Attention::Plan windowed(decoder_.attention_, *cache_, first, rows,
-                                 model.parameters.sliding_window);
+  std::optional<Attention::Plan> windowed;
+  if (model.parameters.sliding_window > 0)
+    windowed.emplace(decoder_.attention_, *cache_, first, rows, model.parameters.sliding_window);
   const std::shared_ptr<const RopeTable> rope = decoder_.rope(first + rows);
   Pass pass(model, rows, workspace);
   pass.embed(tokens);
@@ -218,7 +220,7 @@ void CpuSequence::forward(std::span<const std::int32_t> tokens, CpuWorkspace& wo
     const CpuModel::Layer& layer = model.layers[static_cast<std::size_t>(l)];
     pass.project_queries_keys_values(layer);
     cache_->append(l, rows, workspace.keys.data(), workspace.values.data());
-    const auto& plan = model.parameters.window(l) > 0 ? windowed : whole;
+    const auto& plan = model.parameters.window(l) > 0 ? *windowed : whole;
     decoder_.attention_.run(plan, *cache_, *rope, l, workspace.queries.data(), workspace.attended,
                             workspace.attention);
     pass.project_attention(layer);

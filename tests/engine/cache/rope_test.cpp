@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/random.hpp"
+#include "engine/cache/rope_frequencies.hpp"
 
 namespace dgap::engine {
 namespace {
@@ -91,6 +92,84 @@ TEST(Rope, GrowingChangesNothing) {
     for (int i = 0; i < 32; ++i) {
       ASSERT_EQ(whole.cosines(p)[i], grown.cosines(p)[i]);
       ASSERT_EQ(whole.sines(p)[i], grown.sines(p)[i]);
+    }
+}
+
+RopeParameters scaled(RopeParameters::Scaling scaling, double theta, double factor,
+                      std::int64_t original) {
+  RopeParameters rope(theta);
+  rope.scaling = scaling, rope.factor = factor, rope.original_context = original;
+  return rope;
+}
+
+// Values worked out from arXiv:2309.00071 for Qwen2.5's YaRN: the ramp runs from pair 23 to 40.
+TEST(Rope, Yarn) {
+  RopeParameters rope = scaled(RopeParameters::Scaling::yarn, 1e6, 4.0, 32768);
+  const std::vector<double> f = rope_frequencies(rope, 128, 1),
+                            plain = rope_frequencies(1e6, 128, 1);
+  EXPECT_EQ(f[23], plain[23]);
+  EXPECT_LT(f[24], plain[24]);
+  EXPECT_NEAR(f[30], 1.064361e-3, 5e-10);
+  EXPECT_NEAR(f[40], 4.445698e-5, 5e-12);
+  EXPECT_DOUBLE_EQ(f[40], plain[40] / 4.0);
+  EXPECT_GT(f[39], plain[39] / 4.0);
+  EXPECT_NEAR(rope_attention_factor(rope), 1.138629, 5e-7);
+  const RopeTable table(128, rope, 2);
+  EXPECT_FLOAT_EQ(table.cosines(0)[5], 1.138629f);
+  EXPECT_FLOAT_EQ(table.sines(1)[0], static_cast<float>(1.1386294361 * std::sin(1.0)));
+  rope.attention_factor = 1.0;
+  EXPECT_EQ(rope_attention_factor(rope), 1.0);
+  rope.attention_factor.reset();
+  rope.mscale = 1.0, rope.mscale_all_dim = 1.0;
+  EXPECT_EQ(rope_attention_factor(rope), 1.0);
+}
+
+// Llama 3.1: wavelengths below 8192 / 4 stay, those above 8192 grow eightfold.
+TEST(Rope, Llama3) {
+  const RopeParameters rope = scaled(RopeParameters::Scaling::llama3, 500000.0, 8.0, 8192);
+  const std::vector<double> f = rope_frequencies(rope, 128, 1),
+                            plain = rope_frequencies(500000.0, 128, 1);
+  for (std::size_t i = 0; i < 64; ++i) {
+    const double wavelength = 2.0 * M_PI / plain[i];
+    if (wavelength < 2048.0)
+      EXPECT_EQ(f[i], plain[i]) << i;
+    else if (wavelength > 8192.0)
+      EXPECT_DOUBLE_EQ(f[i], plain[i] / 8.0) << i;
+    else
+      EXPECT_NEAR(f[i] / plain[i],  // linear in 8192 / wavelength between 1 and 4
+                  0.125 + 0.875 * (8192.0 / wavelength - 1.0) / 3.0, 1e-12)
+          << i;
+  }
+  EXPECT_EQ(rope_attention_factor(rope), 1.0);
+  // GGUF stores the ratios instead.
+  RopeParameters divisors(500000.0);
+  for (std::size_t i = 0; i < 64; ++i) divisors.divisors.push_back(plain[i] / f[i]);
+  const std::vector<double> same = rope_frequencies(divisors, 128, 1);
+  for (std::size_t i = 0; i < 64; ++i) EXPECT_NEAR(same[i] / f[i], 1.0, 1e-15);
+  EXPECT_THROW(RopeTable(64, divisors, 1), base::FailedError);
+}
+
+TEST(Rope, LinearAndDynamic) {
+  const std::vector<double> plain = rope_frequencies(10000.0, 64, 1);
+  const std::vector<double> linear =
+      rope_frequencies(scaled(RopeParameters::Scaling::linear, 10000.0, 4.0, 0), 64, 1);
+  const RopeParameters dynamic = scaled(RopeParameters::Scaling::dynamic, 10000.0, 2.0, 100);
+  EXPECT_EQ(rope_frequencies(dynamic, 64, 100), plain);
+  const std::vector<double> far = rope_frequencies(dynamic, 64, 300);
+  const double base = 10000.0 * std::pow(2.0 * 3.0 - 1.0, 64.0 / 62.0);
+  for (std::size_t i = 0; i < 32; ++i) {
+    EXPECT_EQ(linear[i], plain[i] / 4.0);
+    EXPECT_NEAR(far[i] / std::pow(base, -2.0 * static_cast<double>(i) / 64.0), 1.0, 1e-14);
+  }
+  // A position is rotated as the last of a sequence of its length, whatever comes after it.
+  RopeTable grown(64, dynamic, 150);
+  const RopeTable whole(64, dynamic, 400);
+  grown.reserve(400);
+  for (const std::int64_t p : {0, 99, 100, 149, 150, 299, 399})
+    for (std::size_t i = 0; i < 32; ++i) {
+      EXPECT_EQ(grown.sines(p)[i], whole.sines(p)[i]);
+      const double angle = static_cast<double>(p) * rope_frequencies(dynamic, 64, p + 1)[i];
+      EXPECT_EQ(whole.sines(p)[i], static_cast<float>(std::sin(angle)));
     }
 }
 

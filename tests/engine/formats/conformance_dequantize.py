@@ -10,9 +10,11 @@ from pathlib import Path
 import gguf
 import numpy as np
 
-TYPES = ["F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K"]
+TYPES = ["F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K",
+         "Q4_K", "Q5_K", "Q6_K", "IQ4_NL"]
 # Bytes of a block at which its half-precision scales lie; every other byte may be anything.
-SCALES = {"Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0], "Q4_K": [0, 2],
+SCALES = {"Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0],
+          "Q2_K": [80, 82], "Q3_K": [108], "IQ4_NL": [0], "Q4_K": [0, 2],
           "Q5_K": [0, 2], "Q6_K": [208]}
 
 

@@ -60,6 +60,15 @@ TEST(Dequantize, FourBits) {
   }
 }
 
+TEST(Dequantize, FourBitsOfUnequalSteps) {
+  const auto values = dequantized(GgufTensorType::iq4_nl, half(0.5f) + nibbles());
+  EXPECT_EQ(values[0], -63.5f);  // code 0: -127
+  EXPECT_EQ(values[8], 0.5f);    // code 8: 1
+  EXPECT_EQ(values[15], 56.5f);  // code 15: 113
+  EXPECT_EQ(values[16], 56.5f);  // the high half of byte 0
+  EXPECT_EQ(values[31], -63.5f);
+}
+
 TEST(Dequantize, FiveBits) {
   const std::uint32_t high = 0x80000405u;  // elements 0, 2, 10 and 31 have their fifth bit set
   const auto q50 = dequantized(GgufTensorType::q5_0, half(2.0f) + bytes_of(high) + nibbles());
@@ -100,6 +109,37 @@ std::string k_codes() {
       out += static_cast<char>(k_code(2 * run, i) | k_code(2 * run + 1, i) << 4);
   }
   return out;
+}
+
+// Scale i is i, minimum 15 - i; all codes are 2, but for the last of the block, which is 3.
+TEST(Dequantize, TwoBitsInSuperBlocks) {
+  std::string block;
+  for (int i = 0; i < 16; ++i) block += static_cast<char>(i | (15 - i) << 4);
+  block += std::string(63, static_cast<char>(0xaa)) + static_cast<char>(0xea);
+  const auto values = dequantized(GgufTensorType::q2_k, block + half(0.5f) + half(0.25f));
+  for (int i = 0; i < 256; ++i) {
+    const int scale = i / 16, code = i == 255 ? 3 : 2;
+    EXPECT_EQ(values[static_cast<std::size_t>(i)],
+              0.5f * static_cast<float>(scale * code) - 0.25f * static_cast<float>(15 - scale))
+        << i;
+  }
+}
+
+// Scale 1 is 31 (63 - 32), scale 12 is -32 (0 - 32), the others 0 (32 - 32); codes are 3, with the
+// high bit set in element 16 alone: 3 there, -1 elsewhere.
+TEST(Dequantize, ThreeBitsInSuperBlocks) {
+  std::string high(32, '\0'), scales(12, '\0');
+  high[16] = 1;
+  scales[1] = 15;  // low bits of scale 1
+  for (int i = 8; i < 12; ++i) scales[static_cast<std::size_t>(i)] = static_cast<char>(0xaa);
+  scales[9] = static_cast<char>(0xab);  // high bits of scale 1: 3
+  scales[8] = static_cast<char>(0x2a);  // of scale 12: 0
+  const auto values = dequantized(
+      GgufTensorType::q3_k, high + std::string(64, static_cast<char>(0xff)) + scales + half(0.5f));
+  EXPECT_EQ(values[16], 0.5f * 31 * 3);
+  EXPECT_EQ(values[17], 0.5f * 31 * -1);
+  EXPECT_EQ(values[12 * 16], 0.5f * -32 * -1);
+  EXPECT_EQ(values[0], 0.0f);
 }
 
 TEST(Dequantize, FourBitsInSuperBlocks) {

@@ -64,9 +64,11 @@ std::vector<schemas::Scheme> schemes() {
 }
 
 TEST(Decoder, LogitsEqualTheDefinitionInF64) {
-  TinyWeights tied, untied;
+  TinyWeights tied, untied, biased, windowed;
   untied.shape.tied_embeddings = false, untied.shape.kv_heads = 6, untied.shape.head_dim = 10;
-  for (const TinyWeights& weights : {tied, untied}) {
+  biased.shape.attention_bias = biased.shape.output_bias = true;
+  windowed.shape.sliding_window = 37, windowed.shape.windowed = {false, true, true};
+  for (const TinyWeights& weights : {tied, untied, biased, windowed}) {
     const std::vector<std::int32_t> text = random_text(150, weights.shape.vocab_size);
     const auto expected = ReferenceForward(weights).logits(text);
     for (const Isa isa : testing::isas())
@@ -230,6 +232,54 @@ TEST(Decoder, ResultsDoNotDependOnTheThreadCount) {
       EXPECT_TRUE(logits == expected) << threads << " threads, " << compute;
     }
   }
+}
+
+// Windows and biases, far beyond a tile of keys: prefill, blocks and steps agree bit for bit, and
+// forks of every scheme do.
+TEST(Decoder, SlidingWindowsAndBiasesInBlocksAndSteps) {
+  TinyWeights weights;
+  weights.shape.attention_bias = weights.shape.output_bias = true;
+  weights.shape.sliding_window = 70, weights.shape.windowed = {true, false, true};
+  const std::vector<std::int32_t> text = random_text(700, weights.shape.vocab_size);
+  const CpuDecoder decoder(weights, options("auto"));
+  const auto exact = decoder.begin(700);
+  const auto whole = appended(*exact, decoder, text);
+  const auto stepped = decoder.begin(700);
+  stepped->append(Tokens(text).first(600), nullptr);
+  KeepLogits sink(decoder.model());
+  stepped->append_stepwise(Tokens(text).subspan(600), &sink);
+  EXPECT_TRUE(std::equal(sink.values.begin(), sink.values.end(),
+                         whole.begin() + 600 * weights.shape.vocab_size));
+  for (const schemas::Scheme& scheme : schemes()) {
+    const auto blocked = appended(*exact->fork(scheme, 600), decoder, Tokens(text).subspan(600));
+    KeepLogits steps(decoder.model());
+    exact->fork(scheme, 600)->append_stepwise(Tokens(text).subspan(600), &steps);
+    EXPECT_TRUE(steps.values == blocked) << scheme.name;
+  }
+}
+
+// Products of queries and keys beyond what FP16 holds, as Qwen2's are: 128 * 60 * 60 = 460,800.
+TEST(Decoder, LargeScoresStayFinite) {
+  class Large : public TinyWeights {
+   public:
+    Large() { shape.attention_bias = true, shape.head_dim = 128; }
+    std::vector<float> tensor(WeightRole role, int layer) const override {
+      std::vector<float> values = TinyWeights::tensor(role, layer);
+      if (role == WeightRole::query_bias || role == WeightRole::key_bias)
+        std::fill(values.begin(), values.end(), 60.0f);
+      return values;
+    }
+  };
+  const Large weights;
+  const std::vector<std::int32_t> text = random_text(300, weights.shape.vocab_size);
+  for (const char* compute : {"f32", "bf16"})
+    for (const ExactCacheType cache : {ExactCacheType::f16, ExactCacheType::f32}) {
+      const CpuDecoder decoder(weights, options(compute, cache));
+      const auto sequence = decoder.begin(300);
+      EXPECT_NO_THROW(appended(*sequence, decoder, Tokens(text).first(290)));
+      EXPECT_NO_THROW(appended(*sequence->fork(schemas::preset("K4V4"), 280), decoder,
+                               Tokens(text).subspan(280)));
+    }
 }
 
 TEST(Decoder, GivesTheLogitsThatAreAskedFor) {
