@@ -1,12 +1,12 @@
 #include "engine/cache/kvarn_codec.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <limits>
 
 #include "base/half.hpp"
 #include "base/multiversion.hpp"
 #include "engine/cache/packing.hpp"
-#include "engine/cache/rows.hpp"
+#include "engine/cache/reductions.hpp"
 #include "engine/cache/saturate.hpp"
 #include "engine/cache/variance_scales.hpp"
 
@@ -21,41 +21,55 @@ Codec::Layout layout_of(const schemas::TensorScheme& tensor, int head_dim) {
           by_channel ? width : tokens};
 }
 
-/// Codes of one row of a scaled tile, and its scale and minimum.
+/// One row of a scaled tile: x[i] / (row * column[i]), its minimum and scale, and codes from them.
 struct RowCodes {
-  float scale, low;
+  float scale = 0.0f, low = 0.0f;
+  std::vector<float> scaled;
   std::vector<std::uint8_t> codes;
 
-  void make(const std::vector<float>& x, int bits) {
-    const auto [least, most] = std::minmax_element(x.begin(), x.end());
-    const auto top = static_cast<float>((1 << bits) - 1);
-    low = *least;
-    scale = std::max((*most - low) / top, 1e-10f);
-    codes.resize(x.size());
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      const float q = std::nearbyint((x[i] - low) / scale);
-      codes[i] = static_cast<std::uint8_t>(q >= 0.0f ? std::min(q, top) : 0.0f);
-    }
-  }
+  explicit RowCodes(std::size_t n) : scaled(n), codes(n) {}
 };
 
-/// out[c] = (codes[c] * a[c] + z[c]) * s, or with one a and z and s[c].
-DGAP_MULTIVERSION void read_by_channel(std::size_t n, const std::uint8_t* codes,
-                                       const std::uint16_t* a, const std::uint16_t* z, float s,
-                                       float* out) {
-  for (std::size_t c = 0; c < n; ++c)
-    out[c] = (static_cast<float>(codes[c]) * base::from_half(a[c]) + base::from_half(z[c])) * s;
+DGAP_MULTIVERSION void encode_row(const float* x, double row, const double* column, int bits,
+                                  RowCodes& out) {
+  const std::size_t n = out.scaled.size();
+  const auto top = static_cast<float>((1 << bits) - 1);
+  float* y = out.scaled.data();
+  for (std::size_t i = 0; i < n; ++i)
+    y[i] = static_cast<float>(static_cast<double>(x[i]) / (row * column[i]));
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  out.low = -lane_max<false>(y, static_cast<int>(n), -1.0f, -kInfinity);
+  const float high = lane_max<false>(y, static_cast<int>(n), 1.0f, -kInfinity);
+  out.scale = (high - out.low) / top;
+  out.scale = out.scale > 1e-10f ? out.scale : 1e-10f;
+  for (std::size_t i = 0; i < n; ++i) {
+    float q = (y[i] - out.low) / out.scale;
+    q = q >= 0.0f ? q : 0.0f;
+    q = q > top ? top : q;
+    q = (q + 12582912.0f) - 12582912.0f;  // 1.5 * 2^23: rounds half to even
+    out.codes[i] = static_cast<std::uint8_t>(static_cast<std::int32_t>(q));
+  }
 }
-DGAP_MULTIVERSION void read_by_token(std::size_t n, const std::uint8_t* codes, float a, float z,
-                                     const std::uint16_t* s, float* out) {
-  for (std::size_t c = 0; c < n; ++c)
-    out[c] = (static_cast<float>(codes[c]) * a + z) * base::from_half(s[c]);
+
+DGAP_MULTIVERSION void multiply(std::size_t n, const std::uint16_t* factors, float* x) {
+  for (std::size_t i = 0; i < n; ++i) x[i] *= base::from_half(factors[i]);
+}
+DGAP_MULTIVERSION void multiply(std::size_t n, float factor, float* x) {
+  for (std::size_t i = 0; i < n; ++i) x[i] *= factor;
+}
+
+/// What a tile's rows store, as groups of values: with A for the scale and Z for the minimum.
+GroupFormat row_format(schemas::TensorScheme tensor, int head_dim) {
+  tensor.quantizer = schemas::Quantizer::asymmetric;
+  if (tensor.axis == schemas::GroupAxis::token) tensor.group_size = 0;
+  return GroupFormat(tensor, head_dim);
 }
 
 }  // namespace
 
 KvarnCodec::KvarnCodec(const schemas::TensorScheme& tensor, int head_dim)
     : Codec(layout_of(tensor, head_dim)),
+      rows_(row_format(tensor, head_dim)),
       bits_(tensor.bits),
       iterations_(tensor.iterations),
       by_channel_(tensor.axis == schemas::GroupAxis::channel) {}
@@ -66,9 +80,9 @@ void KvarnCodec::encode(std::span<const float>, std::int64_t rows, const float* 
   const auto tokens = static_cast<std::size_t>(layout().step);
   const std::size_t row_count = by_channel_ ? channels : tokens;
   const std::size_t column_count = by_channel_ ? tokens : channels;
-  std::vector<float> tile(channels * tokens), line(column_count);
+  std::vector<float> tile(channels * tokens);
   std::vector<std::uint8_t> matrix(channels * tokens);  // codes, [tokens, channels]
-  RowCodes row;
+  RowCodes row(column_count);
   for (std::int64_t t = 0; t < rows; t += layout().step, x += channels * tokens) {
     for (std::size_t r = 0; r < row_count; ++r)
       for (std::size_t c = 0; c < column_count; ++c)
@@ -76,10 +90,7 @@ void KvarnCodec::encode(std::span<const float>, std::int64_t rows, const float* 
     const VarianceScales spread =
         variance_scales(row_count, column_count, tile.data(), iterations_);
     for (std::size_t r = 0; r < row_count; ++r) {
-      for (std::size_t c = 0; c < column_count; ++c)
-        line[c] = static_cast<float>(static_cast<double>(tile[r * column_count + c]) /
-                                     (spread.rows[r] * spread.columns[c]));
-      row.make(line, bits_);
+      encode_row(&tile[r * column_count], spread.rows[r], spread.columns.data(), bits_, row);
       const auto factor = static_cast<float>(spread.rows[r]);
       *scales++ = to_half_saturated(row.scale * factor);
       *minima++ = to_half_saturated(row.low * factor);
@@ -95,19 +106,18 @@ void KvarnCodec::encode(std::span<const float>, std::int64_t rows, const float* 
 void KvarnCodec::decode(std::span<const float>, std::int64_t from, std::int64_t to,
                         const std::uint8_t* codes, const std::uint16_t* scales,
                         const std::uint16_t* minima, float* out) const {
+  const std::int64_t step = layout().step;
   const auto channels = static_cast<std::size_t>(layout().width);
-  std::uint8_t row[kMaxHeadDim];
-  for (std::int64_t t = from; t < to; ++t, out += channels) {
-    const auto tile = static_cast<std::size_t>(t / layout().step);
-    const auto token = static_cast<std::size_t>(t % layout().step);
-    const std::uint16_t* a = scales + tile * layout().scales;
-    const std::uint16_t* z = minima + tile * layout().minima;
+  for (std::int64_t t = from; t < to;) {
+    const std::int64_t tile = t / step, first = tile * step, end = std::min(to, first + step);
+    const std::uint16_t* a = scales + static_cast<std::size_t>(tile) * layout().scales;
+    const std::uint16_t* z = minima + static_cast<std::size_t>(tile) * layout().minima;
     const std::uint16_t* s = a + layout().minima;
-    unpack_codes(bits_, codes + static_cast<std::size_t>(t) * layout().row_bytes, channels, row);
-    if (by_channel_)
-      read_by_channel(channels, row, a, z, base::from_half(s[token]), out);
-    else
-      read_by_token(channels, row, base::from_half(a[token]), base::from_half(z[token]), s, out);
+    decode_groups(rows_, t - first, end - first,
+                  codes + static_cast<std::size_t>(first) * layout().row_bytes, a, z, out);
+    for (; t < end; ++t, out += channels)
+      by_channel_ ? multiply(channels, base::from_half(s[t - first]), out)
+                  : multiply(channels, s, out);
   }
 }
 

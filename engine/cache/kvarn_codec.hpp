@@ -1,5 +1,6 @@
 #pragma once
 #include "engine/cache/codec.hpp"
+#include "engine/cache/group_codec.hpp"
 
 namespace dgap::engine {
 
@@ -16,6 +17,7 @@ class KvarnCodec final : public Codec {
               const std::uint16_t* scales, const std::uint16_t* minima, float* out) const override;
 
  private:
+  GroupFormat rows_;
   int bits_, iterations_;
   bool by_channel_;
 };

@@ -12,7 +12,6 @@ namespace dgap::engine {
 using Ints16 = std::int32_t __attribute__((vector_size(64)));
 using Floats16 = float __attribute__((vector_size(64)));
 using Floats8 = float __attribute__((vector_size(32)));
-using Ints8 = std::int32_t __attribute__((vector_size(32)));
 using Doubles8 = double __attribute__((vector_size(64)));
 using Bytes16 = std::uint8_t __attribute__((vector_size(16)));
 using Shorts16 = std::int16_t __attribute__((vector_size(32)));
@@ -33,18 +32,12 @@ DGAP_INLINE void load(const float* from, Floats16& out) { std::memcpy(&out, from
 DGAP_INLINE void store(const Floats16& x, float* to) { std::memcpy(to, &x, sizeof x); }
 DGAP_INLINE void broadcast(float x, Floats16& out) { out = x - Floats16{}; }
 
-/// table[code] of sixteen codes below 16.
+/// table[code] of sixteen codes below 16: one instruction where AVX-512 is.
 DGAP_INLINE void look_up(const float (&table)[16], const Ints16& codes, Floats16& out) {
 #if defined(__GNUC__) && !defined(__clang__)
-  Floats8 low, high, halves[2];
-  std::memcpy(&low, table, sizeof low);
-  std::memcpy(&high, table + 8, sizeof high);
-  Ints8 parts[2];
-  std::memcpy(parts, &codes, sizeof codes);
-  for (int h = 0; h < 2; ++h)
-    halves[h] = (parts[h] & 8) != 0 ? __builtin_shuffle(high, parts[h] & 7)
-                                    : __builtin_shuffle(low, parts[h] & 7);
-  std::memcpy(&out, halves, sizeof out);
+  Floats16 levels;
+  load(table, levels);
+  out = __builtin_shuffle(levels, codes);
 #else
   for (int l = 0; l < 16; ++l) out[l] = table[codes[l]];
 #endif
@@ -76,19 +69,21 @@ DGAP_INLINE void unpack(const std::uint8_t* packed, Ints16& codes) {
                          ((load_word(packed + 4, 4) - Ints16{}) & ~first);
     codes = (words >> shifts) & 15;
   } else if constexpr (kBits == 3) {
+    // Eight codes are 24 bits; the second word begins a byte early, inside the row.
     const Ints16 first = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
-    const Ints16 shifts = {0, 3, 6, 9, 12, 15, 18, 21, 0, 3, 6, 9, 12, 15, 18, 21};
-    const Ints16 words = ((load_word(packed, 3) - Ints16{}) & first) |
-                         ((load_word(packed + 3, 3) - Ints16{}) & ~first);
+    const Ints16 shifts = {0, 3, 6, 9, 12, 15, 18, 21, 8, 11, 14, 17, 20, 23, 26, 29};
+    const Ints16 words = ((load_word(packed, 4) - Ints16{}) & first) |
+                         ((load_word(packed + 2, 4) - Ints16{}) & ~first);
     codes = (words >> shifts) & 7;
   } else if constexpr (kBits == 5) {
-    // Four codes are 20 bits: the words begin on bytes 0, 2, 5 and 7, half of them 4 bits early.
-    const Ints16 shifts = {0, 5, 10, 15, 4, 9, 14, 19, 0, 5, 10, 15, 4, 9, 14, 19};
-    const std::int32_t words[4] = {load_word(packed, 3), load_word(packed + 2, 3),
-                                   load_word(packed + 5, 3), load_word(packed + 7, 3)};
-    Ints16 spread;
-    for (int l = 0; l < 16; ++l) spread[l] = words[l / 4];
-    codes = (spread >> shifts) & 31;
+    // Four codes are 20 bits; words begin on bytes 0, 2, 4 and 6, before or on those.
+    const Ints16 shifts = {0, 5, 10, 15, 4, 9, 14, 19, 8, 13, 18, 23, 12, 17, 22, 27};
+    const Ints16 quarter = {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3};
+    Ints16 words = (load_word(packed, 4) - Ints16{}) & (quarter == 0);
+    words |= (load_word(packed + 2, 4) - Ints16{}) & (quarter == 1);
+    words |= (load_word(packed + 4, 4) - Ints16{}) & (quarter == 2);
+    words |= (load_word(packed + 6, 4) - Ints16{}) & (quarter == 3);
+    codes = (words >> shifts) & 31;
   } else {
     const Ints16 lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     codes = ((load_word(packed, 2 * kBits) - Ints16{}) >> (lane * kBits)) & ((1 << kBits) - 1);
