@@ -3,6 +3,7 @@
 #include <oneapi/tbb/parallel_for.h>
 
 #include <algorithm>
+#include <span>
 
 #include "engine/tokenizer/utf8.hpp"
 
@@ -11,6 +12,16 @@ namespace {
 
 std::uint64_t pair_key(std::int32_t left, std::int32_t right) {
   return std::uint64_t{static_cast<std::uint32_t>(left)} << 32 | static_cast<std::uint32_t>(right);
+}
+
+std::size_t byte_at(std::string_view text, std::size_t at) {
+  return static_cast<unsigned char>(text[at]);
+}
+
+bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
+
+bool is_mark(std::string_view text, std::size_t at) {
+  return text[at] == kSpaceMark[0] && text.substr(at).starts_with(kSpaceMark);
 }
 
 }  // namespace
@@ -74,30 +85,34 @@ void BytePairEncoder::index_whole_pieces() {
   }
 }
 
-/// Text without a pre-tokenizer is one piece, but no merge crosses a space mark after another
-/// character if no token has such a mark inside: the parts between are encoded alone, with the same
-/// result.
+/// Text without a pre-tokenizer is one piece, but no merge crosses a place between two characters
+/// that no token has next to each other. What lies between such places is encoded alone, with the
+/// same result. Pairs are told by the bytes that touch; the space mark, which shares its first byte
+/// with other characters, apart from them.
 void BytePairEncoder::index_cuts() {
-  cuts_at_marks_ = model_.units == BytePairModel::Units::characters && !model_.whole_pieces_first &&
-                   is_listed(token_of_unit(kSpaceMark));
+  const bool fuses = model_.unknown >= 0 && model_.fuse_unknown && model_.byte_tokens[0] < 0;
+  cuts_ = model_.units == BytePairModel::Units::characters && !model_.whole_pieces_first && !fuses;
+  if (!cuts_) return;
   for (const std::string& piece : model_.pieces) {
-    for (std::size_t at = 1; cuts_at_marks_ && at < piece.size(); ++at) {
-      if (!std::string_view(piece).substr(at).starts_with(kSpaceMark)) continue;
-      const bool in_run = std::string_view(piece).substr(0, at).ends_with(kSpaceMark);
-      if (!in_run) crosses_mark_[static_cast<unsigned char>(piece[at - 1])] = true;
+    for (std::size_t at = 1; at < piece.size(); ++at) {
+      if (is_continuation(piece[at])) continue;
+      const bool mark = is_mark(piece, at);
+      const bool in_run = mark && at >= kSpaceMark.size() && is_mark(piece, at - kSpaceMark.size());
+      if (!in_run) joined_[mark ? kMarkRow : byte_at(piece, at)][byte_at(piece, at - 1)] = true;
     }
   }
 }
 
 std::size_t BytePairEncoder::end_of_part(std::string_view piece, std::size_t begin) const {
-  if (!cuts_at_marks_) return piece.size();
-  for (std::size_t from = begin + 1;;) {
-    const std::size_t mark = piece.find(kSpaceMark, from);
-    if (mark == std::string_view::npos) return piece.size();
-    const bool in_run = piece.substr(0, mark).ends_with(kSpaceMark);
-    if (!in_run && !crosses_mark_[static_cast<unsigned char>(piece[mark - 1])]) return mark;
-    from = mark + 1;
+  if (!cuts_) return piece.size();
+  for (std::size_t at = begin + 1; at < piece.size(); ++at) {
+    if (is_continuation(piece[at])) continue;
+    const bool mark = is_mark(piece, at);
+    if (joined_[mark ? kMarkRow : byte_at(piece, at)][byte_at(piece, at - 1)]) continue;
+    const bool in_run = mark && at >= kSpaceMark.size() && is_mark(piece, at - kSpaceMark.size());
+    if (!in_run) return at;
   }
+  return piece.size();
 }
 
 std::size_t BytePairEncoder::unit_length(char first) const {
@@ -141,10 +156,15 @@ void BytePairEncoder::encode_part(std::string_view part, Workspace& workspace,
   const auto same = [&](std::int32_t id) {
     return model_.pieces[static_cast<std::size_t>(id)] == part;
   };
-  if (const std::int32_t* id = whole_pieces_.find(hash_bytes(part), same)) {
+  const std::uint64_t hash = hash_bytes(part);
+  if (const std::int32_t* id = whole_pieces_.find(hash, same)) {
     out.push_back(*id);
+  } else if (const auto known = workspace.cache_.find(hash, part); !known.empty()) {
+    out.insert(out.end(), known.begin(), known.end());
   } else {
+    const std::size_t begin = out.size();
     merge(part, workspace, out);
+    workspace.cache_.store(hash, part, std::span(out).subspan(begin));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/tokenizer/flat_table.hpp"
+#include "engine/tokenizer/piece_cache.hpp"
 
 namespace dgap::engine {
 
@@ -74,6 +75,7 @@ class BytePairEncoder {
     std::vector<Symbol> symbols_;
     std::vector<Candidate> heap_;
     std::uint64_t candidates_ = 0;
+    PieceCache cache_;
   };
 
   /// Appends the tokens of a piece (valid UTF-8, where units are characters). All its units have
@@ -108,8 +110,11 @@ class BytePairEncoder {
   std::array<std::int32_t, 256> byte_units_{};  // tokens of units of one byte; -1 for none
   FlatTable<std::int32_t> long_units_;          // of more, by their hash
   bool encodes_everything_ = true;
-  bool cuts_at_marks_ = false;
-  std::array<bool, 256> crosses_mark_{};  // a token has this byte before a space mark
+  bool cuts_ = false;
+  /// Whether a token has a character with this first byte (kMarkRow: a space mark) right after a
+  /// character with that last byte.
+  static constexpr std::size_t kMarkRow = 256;
+  std::array<std::array<bool, 256>, 257> joined_{};
   FlatTable<Rule> rules_;                 // by pair
   FlatTable<std::int32_t> whole_pieces_;  // pieces that become one token, by their hash
 };
