@@ -58,6 +58,9 @@ TEST(FileKind, IsToldByFirstBytesAndNames) {
   EXPECT_THROW(file_kind(folder / "none"), base::IoError);
   EXPECT_THROW(file_kind(folder.path()), base::UsageError);
   EXPECT_THROW(file_kind("/dev/null"), base::UsageError);
+  std::filesystem::create_directories(folder / "m");
+  base::write_file_atomically(folder / "m/config.json", "{}");
+  EXPECT_EQ(file_kind(folder / "m"), FileKind::model);
   std::filesystem::create_directories(folder / "t");
   base::write_file_atomically(folder / "t/index.json", "{}");
   EXPECT_EQ(file_kind(folder / "t"), FileKind::trace_folder);

@@ -110,7 +110,7 @@ TEST(Rope, Yarn) {
   EXPECT_EQ(f[23], plain[23]);
   EXPECT_LT(f[24], plain[24]);
   EXPECT_NEAR(f[30], 1.064361e-3, 5e-10);
-  EXPECT_NEAR(f[40], 4.445698e-5, 5e-12);
+  EXPECT_NEAR(f[40], 4.4456985e-5, 5e-12);
   EXPECT_DOUBLE_EQ(f[40], plain[40] / 4.0);
   EXPECT_GT(f[39], plain[39] / 4.0);
   EXPECT_NEAR(rope_attention_factor(rope), 1.138629, 5e-7);
