@@ -1,6 +1,7 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
@@ -8,12 +9,14 @@
 #include "schemas/scheme/limits.hpp"
 #include "schemas/scheme/preset_reader.hpp"
 #include "schemas/scheme/scheme.hpp"
+#include "schemas/scheme/stack_presets.hpp"
 
 namespace dgap::schemas {
 namespace {
 
 constexpr std::string_view kGrammar =
-    "[centred-|rotated-|uniform-]K<b>V<b>[-R<n>][-S<n>] with b one of 1, 2, 3, 4, 8 and 16 (exact), "
+    "[centred-|rotated-|uniform-]K<b>V<b>[-R<n>][-S<n>] with b one of 1, 2, 3, 4, 8 and 16 "
+    "(exact), "
     "n a number of tokens; exact; kivi-<b>[-g<n>][-R<n>] with b one of 1, 2, 3, 4 and 8, g a group";
 constexpr int kKiviResidual = 128;
 constexpr std::array<std::string_view, 3> kFamilies = {"centred", "rotated", "uniform"};
@@ -38,6 +41,7 @@ std::optional<Scheme> parse_kivi(PresetReader reader) {
 
 std::optional<Scheme> parse(std::string_view name) {
   if (name == "exact") name = "K16V16";
+  if (std::optional<Scheme> stack = parse_stack_preset(name)) return stack;
   PresetReader reader(name);
   if (reader.take("kivi-")) return parse_kivi(reader);
   std::string_view family = "centred";
@@ -65,6 +69,7 @@ std::string nearest_preset(std::string_view name) {
       for (const int value : kBitWidths)
         names.push_back(std::string(family) + "K" + std::to_string(key) + "V" +
                         std::to_string(value));
+  for (std::string& stack : stack_presets()) names.push_back(std::move(stack));
   const std::vector<std::string_view> views(names.begin(), names.end());
   return std::string(base::nearest(name, views));
 }
@@ -106,7 +111,8 @@ Scheme preset(std::string_view name) {
     const std::string near = nearest_preset(name);
     throw base::UsageError("'" + std::string(name) + "' is not a preset of a cache scheme" +
                            (near.empty() ? "" : "; the nearest is '" + near + "'") +
-                           ". Presets are " + std::string(kGrammar));
+                           ". Presets are " + std::string(kGrammar) + "; " +
+                           std::string(kStackGrammar));
   }
   scheme->name = name;
   return *std::move(scheme);

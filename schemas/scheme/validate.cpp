@@ -3,6 +3,7 @@
 #include "schemas/scheme/check.hpp"
 #include "schemas/scheme/limits.hpp"
 #include "schemas/scheme/scheme.hpp"
+#include "schemas/scheme/stack_presets.hpp"
 
 namespace dgap::schemas {
 namespace {
@@ -30,11 +31,17 @@ void check_window(const Check& check, const std::string& which, const TensorSche
 
 void check_family(const Check& check, const Scheme& scheme) {
   if (scheme.family == "custom") return;
+  if (const std::optional<bool> fits_stack = is_of_stack(scheme)) {
+    check.require(*fits_stack, "its quantizers are not those of family '" + scheme.family +
+                                   "'; a scheme with settings of its own is family: custom");
+    return;
+  }
   const bool known = scheme.family == "centred" || scheme.family == "rotated" ||
                      scheme.family == "uniform" || scheme.family == "exact" ||
                      scheme.family == "kivi";
   check.require(known, "family is '" + scheme.family +
-                           "'; it must be centred, rotated, uniform, exact, kivi or custom");
+                           "'; it must be centred, rotated, uniform, exact, kivi, llamacpp, vllm, "
+                           "turboquant, kvarn or custom");
   check.require(scheme.family != "exact" || (scheme.key.bits == 16 && scheme.value.bits == 16),
                 "family exact has key.bits and value.bits 16");
   const Scheme expected =

@@ -40,7 +40,7 @@ class Output {
 schemas::TensorScheme tensor_of(const nlohmann::json& object, int head_dim) {
   const nlohmann::json scheme = {{"name", "job"}, {"key", object}};
   const schemas::Scheme read = schemas::scheme_from_json(scheme, "job");
-  schemas::validate(read, head_dim);
+  schemas::validate(read, {head_dim});
   return read.key;
 }
 
