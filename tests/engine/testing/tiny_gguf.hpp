@@ -50,18 +50,19 @@ inline std::string encode_values(GgufTensorType type, std::span<const float> val
   }
   for (std::size_t at = 0; at + 32 <= values.size(); at += 32) {
     const auto block = values.subspan(at, 32);
-    const auto [low, high] = std::minmax_element(block.begin(), block.end());
+    const float low = *std::min_element(block.begin(), block.end());
+    const float high = *std::max_element(block.begin(), block.end());
     if (type == GgufTensorType::q8_0) {
-      const float d = std::max(std::abs(*low), std::abs(*high)) / 127.0f;
+      const float d = std::max(std::abs(low), std::abs(high)) / 127.0f;
       out += bytes_of(base::to_half(d));
       for (const float x : block) {
         out += static_cast<char>(static_cast<std::int8_t>(std::lround(d > 0.0f ? x / d : 0.0f)));
       }
     } else if (type == GgufTensorType::q4_1) {
-      const float d = (*high - *low) / 15.0f;
-      out += bytes_of(base::to_half(d)) + bytes_of(base::to_half(*low));
+      const float d = (high - low) / 15.0f;
+      out += bytes_of(base::to_half(d)) + bytes_of(base::to_half(low));
       const auto code = [&](float x) {
-        return static_cast<int>(std::lround(d > 0.0f ? (x - *low) / d : 0.0f));
+        return static_cast<int>(std::lround(d > 0.0f ? (x - low) / d : 0.0f));
       };
       for (std::size_t i = 0; i < 16; ++i) {
         out += static_cast<char>(code(block[i]) | code(block[i + 16]) << 4);
