@@ -24,7 +24,7 @@ struct ModelInfo {
   int layers = 0, heads = 0, kv_heads = 0, head_dim = 0;
   std::int64_t context_length = 0;
   std::string model_sha256;
-  std::vector<std::string> notes;  // what the reader had to decide by itself, for the user to know
+  std::vector<std::string> notes = {};  // what the reader had to decide by itself, for the user to know
 };
 
 struct DecoderOptions {
