@@ -209,7 +209,6 @@ class Collection {
 }  // namespace
 
 void collect_with(const schemas::Config& config, const Engine& engine, base::Progress& progress) {
-  check_supported(config);
   std::optional<tbb::global_control> threads;
   if (config.run.threads > 0) {
     threads.emplace(tbb::global_control::max_allowed_parallelism,

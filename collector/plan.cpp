@@ -39,14 +39,18 @@ double weight_bytes(const schemas::Config& config, const engine::HyperParameters
 /// Exact FP16 keys and values, keys before RoPE too, and every precision's codes.
 double cache_bytes(const schemas::Config& config, const engine::HyperParameters& p,
                    std::int64_t tokens) {
-  double bits = 0.0;
+  const int heads = p.layers * p.kv_heads;
+  double bits = 0.0;  // of one token and channel, over all heads
   bool keep_pre_rope = false;
   for (const schemas::Scheme& scheme : config.precisions) {
-    bits += scheme.key.bits + scheme.value.bits;
+    for (int i = 0; i < heads; ++i) {
+      const schemas::HeadScheme head = head_scheme(scheme, i / p.kv_heads, i % p.kv_heads);
+      bits += head.key.bits + head.value.bits;
+    }
     keep_pre_rope |= scheme.key_before_rope;
   }
-  const double exact = keep_pre_rope ? 6.0 : 4.0;
-  return static_cast<double>(tokens) * p.layers * p.kv_heads * p.head_dim * (exact + bits / 8.0);
+  const double exact = heads * (keep_pre_rope ? 6.0 : 4.0);
+  return static_cast<double>(tokens) * p.head_dim * (exact + bits / 8.0);
 }
 
 BlockShape shape_of(const schemas::Config& config, std::int64_t tokenizer_vocabulary,
@@ -76,7 +80,6 @@ double peak_memory_bytes(const schemas::Config& config, std::int64_t tokenizer_v
 
 Plan plan_with(const schemas::Config& config, const engine::Tokenizer& tokenizer,
                const engine::HyperParameters& model, base::Progress& progress) {
-  check_supported(config);
   check_context(config, model.context_length);
   const Schedule schedule = make_schedule(config, tokenizer, progress);
   Plan plan;
@@ -86,8 +89,13 @@ Plan plan_with(const schemas::Config& config, const engine::Tokenizer& tokenizer
   plan.parts = static_cast<std::int64_t>(schedule.parts.size());
   plan.steps = schedule.units * config.corpus.decode_steps;
   plan.decode_rows = plan.steps * static_cast<std::int64_t>(config.precisions.size());
+  // The exact prefix, and one of its own for each scheme that does not continue it.
+  const std::int64_t prefills =
+      1 + std::count_if(config.precisions.begin(), config.precisions.end(), [](const auto& scheme) {
+        return scheme.prefill == schemas::PrefillMode::quantized;
+      });
   for (const Pass& pass : schedule.passes) {
-    plan.prefill_tokens += pass.contexts.back() + config.corpus.decode_steps - 1;
+    plan.prefill_tokens += prefills * (pass.contexts.back() + config.corpus.decode_steps - 1);
   }
   const double per_step = bytes_per_step(config, shape_of(config, tokenizer.vocab_size(), model));
   plan.trace_bytes = kCompressed * per_step * static_cast<double>(plan.steps);

@@ -8,16 +8,6 @@
 
 namespace dgap::collector {
 
-void check_supported(const schemas::Config& config) {
-  for (const schemas::Scheme& scheme : config.precisions) {
-    if (scheme.prefill == schemas::PrefillMode::quantized) {
-      throw base::UsageError(
-          "precisions: " + scheme.name +
-          ": prefill: quantized is not built in this version; use prefill: exact");
-    }
-  }
-}
-
 void check_context(const schemas::Config& config, std::int64_t context_length) {
   const std::vector<int>& contexts = config.corpus.context_lengths;
   const std::int64_t longest = *std::max_element(contexts.begin(), contexts.end());

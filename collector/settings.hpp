@@ -7,10 +7,6 @@
 /// What a configuration means for a collection.
 namespace dgap::collector {
 
-/// UsageError for what this version does not collect: schemes whose prefill attends to the
-/// quantised cache.
-void check_supported(const schemas::Config& config);
-
 /// UsageError when prefix and targets do not fit into the model's context.
 void check_context(const schemas::Config& config, std::int64_t context_length);
 

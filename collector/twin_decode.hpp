@@ -30,14 +30,17 @@ struct TwinDecode {
   /// arXiv:2607.16248 Eq. 1, for every context of a pass (ascending, each at least D longer than
   /// the one before) over `tokens` [last context + D]. Step t of a unit of context L consumes
   /// tokens[L-1+t] and predicts tokens[L+t]; the exact prefix that is quantised holds tokens 0 ..
-  /// L-2. Reference and quantised decodes advance together, block by block. Throws InterruptedError
-  /// between blocks.
+  /// L-2. One exact prefix serves all schemes with `prefill: exact`; each of the others makes a
+  /// pass of its own, in which a row attends to what its cache holds. Reference and quantised
+  /// decodes advance together, block by block. Throws InterruptedError between blocks.
   void run(std::span<const std::int32_t> tokens, std::span<const int> contexts, PairedBlock& rows,
            Listener& listener) const;
 
  private:
+  /// Decodes of one unit, by precision.
+  using Decodes = std::vector<engine::Sequence*>;
   void run_unit(std::span<const std::int32_t> tokens, int context, engine::Sequence& reference,
-                PairedBlock& rows, Listener& listener) const;
+                const Decodes& decodes, PairedBlock& rows, Listener& listener) const;
   void advance(engine::Sequence& sequence, std::span<const std::int32_t> tokens,
                engine::LogitsSink& sink) const;
 };

@@ -84,12 +84,13 @@ std::vector<std::uint8_t> right_answers(const KeptRows& rows, std::span<const st
   return right;
 }
 
-void run_precision(PrecisionRun& run, const engine::Sequence& prefix, const PasskeyCase& one,
+void run_precision(PrecisionRun& run, const engine::Decoder& decoder, const engine::Sequence& exact,
+                   const PasskeyCase& one,
                    std::span<const std::int32_t> inputs, std::span<const std::uint8_t> reference_right,
                    std::int64_t width) {
   KeptRows rows(width);
-  const auto length = static_cast<std::int64_t>(one.prompt.size()) - 1;
-  prefix.fork(*run.scheme, length)->append(inputs, &rows);
+  const auto prefix = std::span(one.prompt).first(one.prompt.size() - 1);
+  engine::continue_prefix(decoder, exact, prefix, *run.scheme)->append(inputs, &rows);
   run.quantized.add(right_answers(rows, one.answer));
 
   const KeptRows before = rows;
@@ -139,7 +140,7 @@ PasskeyResult passkey(const engine::Decoder& decoder, const std::vector<schemas:
     const auto right = right_answers(rows, one.answer);
     reference.add(right);
     for (PrecisionRun& run : runs) {
-      run_precision(run, *sequence, one, std::span(ids).subspan(static_cast<std::size_t>(first)), right, width);
+      run_precision(run, decoder, *sequence, one, std::span(ids).subspan(static_cast<std::size_t>(first)), right, width);
     }
     progress.advance(1);
   }

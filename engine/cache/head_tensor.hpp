@@ -70,6 +70,7 @@ class HeadTensor {
   /// The same of weighted sums of rows, whose weights sum to mass [rows].
   void restore_sums(std::int64_t rows, const float* mass, float* x) const;
 
+  const Plan& plan() const { return *plan_; }
   const QuantizedRows& codes() const { return codes_; }
   const Centring& centring() const { return centring_; }
   const Outliers& outliers() const { return outliers_; }

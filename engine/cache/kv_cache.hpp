@@ -80,5 +80,8 @@ std::unique_ptr<ExactCache> make_exact_cache(const CacheShape& shape, ExactCache
 /// A quantised continuation of the first `length` tokens of `prefix`.
 std::unique_ptr<KvCache> make_quantized_cache(const schemas::Scheme& scheme,
                                               const ExactCache& prefix, std::int64_t length);
+/// A quantised cache from the first token on: its prefill sees what it holds.
+std::unique_ptr<KvCache> make_quantized_cache(const schemas::Scheme& scheme,
+                                              const CacheShape& shape);
 
 }  // namespace dgap::engine

@@ -11,22 +11,22 @@
 namespace dgap::engine {
 namespace {
 
+using schemas::Quantizer;
 using schemas::Scheme;
 using schemas::TensorScheme;
 
 constexpr std::int64_t kParallelValues = 1 << 13;  // below, a task costs more than it saves
 
-bool is_exact(const TensorScheme& tensor) { return tensor.bits == 16; }
-bool is_exact(const Scheme& scheme) { return is_exact(scheme.key) && is_exact(scheme.value); }
+bool is_exact(const TensorScheme& tensor) { return tensor.quantizer == Quantizer::exact; }
 
-/// Keys are read rotated where un-rotating the queries instead is all that it takes.
-bool reads_keys_rotated(const Scheme& scheme) {
-  return scheme.key.rotate && !scheme.key.center && !scheme.key.normalize &&
-         !scheme.key_before_rope;
+/// Keys are read rotated where rotating the queries too is all that it takes.
+bool reads_keys_rotated(const TensorScheme& key) {
+  return key.rotate && !key.center && !key.normalize;
 }
 
 const Scheme& checked(const Scheme& scheme, const ExactCache& prefix, std::int64_t length) {
-  schemas::validate(scheme, prefix.shape().head_dim);
+  const CacheShape& shape = prefix.shape();
+  schemas::validate(scheme, {shape.head_dim, shape.layers, shape.kv_heads});
   if (length < 0 || length > prefix.length())
     throw base::FailedError("scheme '" + scheme.name + "': a prefix of " + std::to_string(length) +
                             " tokens was asked for, but the exact cache holds " +
@@ -43,34 +43,57 @@ const Scheme& checked(const Scheme& scheme, const ExactCache& prefix, std::int64
 QuantizedCache::QuantizedCache(const Scheme& scheme, const ExactCache& prefix, std::int64_t length)
     : scheme_(checked(scheme, prefix, length)),
       prefix_(prefix),
-      sinks_(is_exact(scheme) ? 0 : scheme.sink_tokens),
-      rotates_queries_(reads_keys_rotated(scheme)),
+      prefix_length_(length),
       rope_(prefix.rope()) {
-  key_plan_ = plan(scheme_.key, length);
-  value_plan_ = plan(scheme_.value, length);
-  const auto keys =
-      scheme.key_before_rope ? PrefixRows::Tensor::keys_before_rope : PrefixRows::Tensor::keys;
-  const int count = prefix.shape().layers * prefix.shape().kv_heads;
+  const int count = shape().layers * shape().kv_heads;
   heads_.reserve(static_cast<std::size_t>(count));
-  for (int i = 0; i < count; ++i) {
-    const int layer = i / prefix.shape().kv_heads, head = i % prefix.shape().kv_heads;
-    heads_.push_back({HeadTensor(key_plan_, {&prefix, keys, layer, head}),
-                      HeadTensor(value_plan_, {&prefix, PrefixRows::Tensor::values, layer, head})});
-  }
+  for (int i = 0; i < count; ++i)
+    heads_.push_back(make_head(i / shape().kv_heads, i % shape().kv_heads));
   tbb::parallel_for(0, count, [&](int i) {
     heads_[static_cast<std::size_t>(i)].key.begin();
     heads_[static_cast<std::size_t>(i)].value.begin();
   });
 }
 
-HeadTensor::Plan QuantizedCache::plan(const TensorScheme& tensor, std::int64_t length) const {
-  return {tensor,
-          Window(tensor, scheme_.residual_window, sinks_),
-          shape().head_dim,
-          sinks_,
-          length,
-          make_rotation(tensor, shape().head_dim, scheme_.rotation_seed),
-          make_codec(tensor, shape().head_dim, scheme_.rotation_seed)};
+QuantizedCache::QuantizedCache(const Scheme& scheme, std::unique_ptr<const ExactCache> prefix)
+    : QuantizedCache(scheme, *prefix, 0) {
+  own_prefix_ = std::move(prefix);
+}
+
+QuantizedCache::QuantizedCache(const Scheme& scheme, const CacheShape& shape)
+    : QuantizedCache(scheme, make_exact_cache(shape, ExactCacheType::f16, 0, true)) {}
+
+QuantizedCache::Head QuantizedCache::make_head(int layer, int head) {
+  const auto [key, value] = schemas::head_scheme(scheme_, layer, head);
+  const bool exact = is_exact(key) && is_exact(value);
+  const bool before_rope = scheme_.key_before_rope && !is_exact(key);
+  const HeadTensor::Plan& keys = plan(key);
+  const HeadTensor::Plan& values = plan(value);
+  return {HeadTensor(keys,
+                     {&prefix_,
+                      before_rope ? PrefixRows::Tensor::keys_before_rope : PrefixRows::Tensor::keys,
+                      layer, head}),
+          HeadTensor(values, {&prefix_, PrefixRows::Tensor::values, layer, head}),
+          find_view(exact ? View() : View{scheme_.sink_tokens, keys.window, values.window}),
+          before_rope, !before_rope && reads_keys_rotated(key)};
+}
+
+const HeadTensor::Plan& QuantizedCache::plan(const TensorScheme& tensor) {
+  const auto same = std::find_if(plans_.begin(), plans_.end(),
+                                 [&](const auto& plan) { return plan.scheme == tensor; });
+  if (same != plans_.end()) return *same;
+  return plans_.emplace_back(
+      HeadTensor::Plan{tensor, Window(tensor, scheme_.residual_window, scheme_.sink_tokens),
+                       shape().head_dim, scheme_.sink_tokens, prefix_length_,
+                       make_rotation(tensor, shape().head_dim, scheme_.rotation_seed),
+                       make_codec(tensor, shape().head_dim, scheme_.rotation_seed)});
+}
+
+int QuantizedCache::find_view(const View& view) {
+  const auto same = std::find(views_.begin(), views_.end(), view);
+  const auto index = static_cast<int>(same - views_.begin());
+  if (same == views_.end()) views_.push_back(view);
+  return index;
 }
 
 const QuantizedCache::Head& QuantizedCache::at(int layer, int head) const {
@@ -78,15 +101,16 @@ const QuantizedCache::Head& QuantizedCache::at(int layer, int head) const {
   return heads_[static_cast<std::size_t>(layer * shape().kv_heads + head)];
 }
 
-ExactTokens QuantizedCache::exact_tokens(int, std::int64_t position) const {
-  return {sinks_, key_plan_.window.exact_begin(position), value_plan_.window.exact_begin(position)};
+ExactTokens QuantizedCache::exact_tokens(int view, std::int64_t position) const {
+  const View& rule = views_[static_cast<std::size_t>(view)];
+  return {rule.sinks, rule.keys.exact_begin(position), rule.values.exact_begin(position)};
 }
 
 void QuantizedCache::append_head(Head& head, std::int64_t tokens, const float* keys,
                                  const float* values) {
   const std::int64_t stride = std::int64_t{shape().kv_heads} * shape().head_dim;
   const std::int64_t first = head.key.length();
-  head.key.append(tokens, keys, stride, scheme_.key_before_rope ? nullptr : &rope_);
+  head.key.append(tokens, keys, stride, head.key_before_rope ? nullptr : &rope_);
   head.value.append(tokens, values, stride, nullptr);
   head.key.advance(first);
   head.value.advance(first);
@@ -109,28 +133,28 @@ void QuantizedCache::append(int layer, std::int64_t tokens, const float* keys,
 
 void QuantizedCache::read_keys(int layer, int head, Copy copy, std::int64_t begin, std::int64_t end,
                                float* out) const {
-  const HeadTensor& key = at(layer, head).key;
-  const RopeTable* rope = scheme_.key_before_rope ? &rope_ : nullptr;
-  if (copy == Copy::exact || key_plan_.exact()) {
-    key.read_exact(begin, end, out);
+  const Head& from = at(layer, head);
+  const RopeTable* rope = from.key_before_rope ? &rope_ : nullptr;
+  if (copy == Copy::exact || from.key.plan().exact()) {
+    from.key.read_exact(begin, end, out);
     if (rope != nullptr) rope->apply(begin, end - begin, 1, out);
   } else {
-    key.read_stored(begin, end, out);
-    if (!rotates_queries_) key.restore(begin, end - begin, rope, out);
+    from.key.read_stored(begin, end, out);
+    if (!from.rotates_queries) from.key.restore(begin, end - begin, rope, out);
   }
 }
 
 void QuantizedCache::read_values(int layer, int head, Copy copy, std::int64_t begin,
                                  std::int64_t end, float* out) const {
   const HeadTensor& value = at(layer, head).value;
-  if (copy == Copy::exact || value_plan_.exact())
+  if (copy == Copy::exact || value.plan().exact())
     value.read_exact(begin, end, out);
   else
     value.read_stored(begin, end, out);
 }
 
 void QuantizedCache::rotate_queries(int layer, int head, std::int64_t rows, float* queries) const {
-  if (rotates_queries_) at(layer, head).key.rotate(rows, queries);
+  if (at(layer, head).rotates_queries) at(layer, head).key.rotate(rows, queries);
 }
 
 void QuantizedCache::finish_values(int layer, int head, std::int64_t rows, const float* mass,
@@ -143,8 +167,14 @@ CacheBytes QuantizedCache::bytes() const {
   const auto add = [&](const HeadTensor& tensor, std::int64_t& elements, std::int64_t& code_bytes,
                        std::int64_t& total_elements, std::int64_t& total_bytes) {
     const std::int64_t quantised = tensor.codes().size();
-    elements += quantised * shape().head_dim;
-    code_bytes += tensor.codes().bytes();
+    // An exact tensor weighs in the average of a mixed cache with what has left the window.
+    const std::int64_t exact =
+        tensor.plan().exact()
+            ? std::max<std::int64_t>(
+                  tensor.length() - scheme_.sink_tokens - scheme_.residual_window, 0)
+            : 0;
+    elements += (quantised + exact) * shape().head_dim;
+    code_bytes += tensor.codes().bytes() + 2 * exact * shape().head_dim;
     total_elements += tensor.length() * shape().head_dim;
     total_bytes += tensor.codes().bytes() + tensor.constant_bytes() +
                    2 * (tensor.length() - quantised) * shape().head_dim;
@@ -160,20 +190,18 @@ CacheBytes QuantizedCache::bytes() const {
 
 QuantizedCache::Raw QuantizedCache::raw(const HeadTensor& tensor) const {
   const QuantizedRows& codes = tensor.codes();
-  return {sinks_,
-          codes.size(),
-          codes.codes(),
-          codes.scales(),
-          codes.minima(),
-          tensor.centring().mean(),
-          tensor.centring().rms(),
-          codes.parameters(),
-          tensor.outliers().order()};
+  return {scheme_.sink_tokens,     codes.size(),       codes.codes(),
+          codes.scales(),          codes.minima(),     tensor.centring().mean(),
+          tensor.centring().rms(), codes.parameters(), tensor.outliers().order()};
 }
 
 std::unique_ptr<KvCache> make_quantized_cache(const Scheme& scheme, const ExactCache& prefix,
                                               std::int64_t length) {
   return std::make_unique<QuantizedCache>(scheme, prefix, length);
+}
+
+std::unique_ptr<KvCache> make_quantized_cache(const Scheme& scheme, const CacheShape& shape) {
+  return std::make_unique<QuantizedCache>(scheme, shape);
 }
 
 }  // namespace dgap::engine

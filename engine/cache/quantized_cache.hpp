@@ -1,11 +1,14 @@
 #pragma once
 #include <cstdint>
+#include <deque>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "engine/cache/exact_cache.hpp"
 #include "engine/cache/head_tensor.hpp"
 #include "engine/cache/kv_cache.hpp"
+#include "engine/cache/window.hpp"
 
 namespace dgap::engine {
 
@@ -17,13 +20,15 @@ class QuantizedCache final : public KvCache {
   /// UsageError when the scheme does not fit the model; FailedError when the prefix is shorter than
   /// `length` or lacks the keys before RoPE that the scheme starts from.
   QuantizedCache(const schemas::Scheme& scheme, const ExactCache& prefix, std::int64_t length);
+  /// A cache of its own, from the first token on.
+  QuantizedCache(const schemas::Scheme& scheme, const CacheShape& shape);
   QuantizedCache(const QuantizedCache&) = delete;
   QuantizedCache& operator=(const QuantizedCache&) = delete;
 
   const CacheShape& shape() const override { return prefix_.shape(); }
   std::int64_t length() const override { return heads_.back().value.length(); }
-  int views() const override { return 1; }
-  int view(int, int) const override { return 0; }
+  int views() const override { return static_cast<int>(views_.size()); }
+  int view(int layer, int head) const override { return at(layer, head).view; }
   ExactTokens exact_tokens(int view, std::int64_t position) const override;
 
   void append(int layer, std::int64_t tokens, const float* keys, const float* values) override;
@@ -31,7 +36,9 @@ class QuantizedCache final : public KvCache {
                  float* out) const override;
   void read_values(int layer, int head, Copy copy, std::int64_t begin, std::int64_t end,
                    float* out) const override;
-  bool rotates_queries(int, int) const override { return rotates_queries_; }
+  bool rotates_queries(int layer, int head) const override {
+    return at(layer, head).rotates_queries;
+  }
   void rotate_queries(int layer, int head, std::int64_t rows, float* queries) const override;
   void finish_values(int layer, int head, std::int64_t rows, const float* mass,
                      float* sums) const override;
@@ -52,18 +59,30 @@ class QuantizedCache final : public KvCache {
  private:
   struct Head {
     HeadTensor key, value;
+    int view;
+    bool key_before_rope, rotates_queries;
   };
+  struct View {
+    std::int64_t sinks = 0;
+    Window keys, values;
+    bool operator==(const View&) const = default;
+  };
+  QuantizedCache(const schemas::Scheme& scheme, std::unique_ptr<const ExactCache> prefix);
   const Head& at(int layer, int head) const;
   Raw raw(const HeadTensor& tensor) const;
-  HeadTensor::Plan plan(const schemas::TensorScheme& tensor, std::int64_t length) const;
+  /// The plan of heads with this tensor, which they share.
+  const HeadTensor::Plan& plan(const schemas::TensorScheme& tensor);
+  int find_view(const View& view);
+  Head make_head(int layer, int head);
   void append_head(Head& head, std::int64_t tokens, const float* keys, const float* values);
 
   schemas::Scheme scheme_;
+  std::unique_ptr<const ExactCache> own_prefix_;  // empty, where the cache continues no other
   const ExactCache& prefix_;
-  std::int64_t sinks_;
-  bool rotates_queries_;
-  HeadTensor::Plan key_plan_, value_plan_;
+  std::int64_t prefix_length_;
   RopeTable rope_;
+  std::deque<HeadTensor::Plan> plans_;
+  std::vector<View> views_;
   std::vector<Head> heads_;  // [layers, kv_heads]
 };
 

@@ -89,7 +89,16 @@ class Decoder {
   /// An empty exact sequence; `capacity` tokens are reserved. Keys before RoPE are kept as well when `keep_pre_rope`
   /// (needed to fork schemes with key_before_rope).
   virtual std::unique_ptr<Sequence> begin(std::int64_t capacity, bool keep_pre_rope = true) const = 0;
+  /// An empty sequence over a cache of the scheme: its prefill attends to what the cache holds, as with
+  /// `prefill: quantized`. UsageError where the scheme does not fit the model.
+  virtual std::unique_ptr<Sequence> begin_quantized(const schemas::Scheme& scheme) const = 0;
 };
+
+/// A decode of the scheme after `prefix`, which `exact` begins with: a fork of it or, with
+/// `prefill: quantized`, a pass of its own over the prefix.
+std::unique_ptr<Sequence> continue_prefix(const Decoder& decoder, const Sequence& exact,
+                                          std::span<const std::int32_t> prefix,
+                                          const schemas::Scheme& scheme);
 
 /// Opens a model file. IoError / UsageError naming what is wrong; UnavailableError for a device or
 /// compute type that this machine or build lacks.

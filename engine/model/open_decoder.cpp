@@ -17,4 +17,13 @@ std::unique_ptr<Decoder> open_decoder(const std::string& path, const std::string
   return std::make_unique<CpuDecoder>(*open_weights(path, format), options);
 }
 
+std::unique_ptr<Sequence> continue_prefix(const Decoder& decoder, const Sequence& exact,
+                                          std::span<const std::int32_t> prefix,
+                                          const schemas::Scheme& scheme) {
+  if (scheme.prefill == schemas::PrefillMode::exact) return exact.fork(scheme, std::ssize(prefix));
+  auto sequence = decoder.begin_quantized(scheme);
+  sequence->append(prefix, nullptr);
+  return sequence;
+}
+
 }  // namespace dgap::engine

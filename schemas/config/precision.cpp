@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "schemas/config/reader.hpp"
+#include "schemas/scheme/allocation.hpp"
 
 namespace dgap::schemas {
 namespace {
@@ -12,12 +13,14 @@ using Json = nlohmann::json;
 using Kind = YamlNode::Kind;
 
 Json read_object(const Json& like, const YamlNode& node, const std::string& path);
+Json read_list(const Json& like, const YamlNode& node, const std::string& path);
 
 /// A value of the type that `like` has.
 Json read_value(const Json& like, const YamlNode& node, const std::string& path) {
   constexpr std::int64_t kIntMax = std::numeric_limits<int>::max();
   constexpr double kRealMax = std::numeric_limits<double>::max();
   if (like.is_object()) return read_object(like, node, path);
+  if (like.is_array()) return read_list(like, node, path);
   if (like.is_boolean()) return read_boolean(node, path);
   if (like.is_number_unsigned()) return read_unsigned(node, path);
   if (like.is_number_integer()) return read_integer(node, path, {-kIntMax, kIntMax});
@@ -43,6 +46,15 @@ Json read_object(const Json& like, const YamlNode& node, const std::string& path
   return object;
 }
 
+/// A list of what `like` has one of.
+Json read_list(const Json& like, const YamlNode& node, const std::string& path) {
+  if (node.kind != Kind::list) fail_at(node, path, "expected a list, got " + node.shown());
+  Json list = Json::array();
+  for (const YamlNode& item : node.items)
+    list.push_back(read_value(like.front(), item, path + "." + std::to_string(list.size())));
+  return list;
+}
+
 /// Runs `body`, adding file and line (and key, where the message does not begin with it).
 template <class Body>
 auto located(const YamlNode& node, const std::string& path, const Body& body) {
@@ -56,19 +68,31 @@ auto located(const YamlNode& node, const std::string& path, const Body& body) {
 
 }  // namespace
 
+Json precision_keys() {
+  Scheme scheme;
+  scheme.overrides.push_back({{0}, {0}, TensorScheme(), TensorScheme()});
+  scheme.model_layers = scheme.model_kv_heads = 1;
+  Json keys = to_json(scheme);
+  keys["preset"] = keys["allocation"] = "";
+  return keys;
+}
+
 Scheme read_precision(const YamlNode& item, const std::string& path) {
   Scheme scheme;
   if (item.kind == Kind::scalar) {
     const std::string& name = read_text(item, path);
     scheme = located(item, path, [&] { return preset(name); });
   } else if (item.kind == Kind::map) {
-    Json whole = to_json(Scheme{});
-    whole["preset"] = "";
-    const Json object = read_object(whole, item, path);
+    Json object = read_object(precision_keys(), item, path);
     if (!object.contains("name") && (object.size() > 1 || !object.contains("preset"))) {
       fail_at(item, path, "needs a name of its own, because it is not a preset as it is");
     }
+    const Json allocation = object.value("allocation", Json());
+    object.erase("allocation");
     scheme = located(item, path, [&] { return scheme_from_json(object, path); });
+    if (allocation.is_string())
+      located(item, path + ".allocation",
+              [&] { apply(read_allocation(allocation.get<std::string>(), scheme), scheme); });
   } else {
     fail_at(item, path, "expected a preset's name or a mapping, got " + item.shown());
   }

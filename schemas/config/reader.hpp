@@ -4,6 +4,8 @@
 #include <string_view>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "schemas/config/fields.hpp"
 #include "schemas/config/yaml_tree.hpp"
 
@@ -81,6 +83,10 @@ void check_name(const YamlNode& node, std::string_view path, std::string_view na
 /// UsageError "unknown key; did you mean ..." for a key of `node` at `index`.
 [[noreturn]] void fail_unknown_key(const YamlNode& node, std::size_t index, std::string_view path,
                                    const std::vector<std::string_view>& known);
+
+/// What a mapping in `precisions` may have: every key with a value of its type, lists with one
+/// item.
+nlohmann::json precision_keys();
 
 /// One item of `precisions`: a preset's name, or {name, preset, fields of a scheme...}.
 Scheme read_precision(const YamlNode& item, const std::string& path);

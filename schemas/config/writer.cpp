@@ -121,6 +121,9 @@ class ConfigWriter {
         indent_ += 2;
         write_object(value);
         indent_ -= 2;
+      } else if (value.is_array()) {
+        line(key, "");
+        for (const nlohmann::json& item : value) write_item(item);
       } else if (value.is_string()) {
         line(key, " " + yaml_text(value.get<std::string>()));
       } else if (value.is_number_float()) {
@@ -129,6 +132,15 @@ class ConfigWriter {
         line(key, " " + value.dump());
       }
     }
+  }
+
+  /// An object as an item of a list.
+  void write_item(const nlohmann::json& object) {
+    const std::size_t begin = out_.size();
+    indent_ += 4;
+    write_object(object);
+    indent_ -= 4;
+    out_[begin + indent_ + 2] = '-';
   }
 
   Selection selection_;

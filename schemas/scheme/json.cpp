@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "schemas/scheme/index_set.hpp"
 #include "schemas/scheme/limits.hpp"
 #include "schemas/scheme/names.hpp"
 #include "schemas/scheme/scheme.hpp"
@@ -22,9 +23,13 @@ constexpr std::array<std::string_view, 15> kTensorKeys = {
     "bits",   "quantizer",  "axis",   "group_size", "center",          "normalize",
     "rotate", "rotation",   "levels", "scale",      "norm_correction", "outlier_bits",
     "sketch", "iterations", "window"};
-constexpr std::array<std::string_view, 10> kSchemeKeys = {
-    "name",        "preset",  "family",       "key", "value", "key_before_rope", "residual_window",
-    "sink_tokens", "prefill", "rotation_seed"};
+constexpr std::array<std::string_view, 13> kSchemeKeys = {
+    "name",          "preset",          "family",          "key",
+    "value",         "key_before_rope", "residual_window", "sink_tokens",
+    "prefill",       "rotation_seed",   "overrides",       "model_layers",
+    "model_kv_heads"};
+constexpr std::array<std::string_view, 4> kOverrideKeys = {"layers", "heads", "key", "value"};
+constexpr std::size_t kMaxOverrides = 1 << 16;
 
 /// One JSON object; every key of it must be known. Messages carry the path to it.
 class Object {
@@ -144,8 +149,13 @@ void read_tensor(const Object& parent, const char* key, TensorScheme& tensor) {
   const json* value = parent.find(key);
   if (value == nullptr) return;
   const Object object(*value, parent.path(key), kTensorKeys);
+  const TensorScheme before = tensor;
   object.read("bits", tensor.bits);
-  if (object.find("bits") != nullptr) tensor.quantizer = default_quantizer(tensor.bits);
+  if (tensor.bits == 16)
+    tensor = TensorScheme{};
+  else if (before.quantizer == default_quantizer(before.bits) ||
+           !fits(before.quantizer, tensor.bits))
+    tensor.quantizer = default_quantizer(tensor.bits);
   if (object.find("quantizer") != nullptr) {
     object.read("quantizer", tensor.quantizer, kQuantizerNames);
     const int single = bit_widths(tensor.quantizer).single();
@@ -167,18 +177,72 @@ void read_tensor(const Object& parent, const char* key, TensorScheme& tensor) {
   object.read("iterations", tensor.iterations);
 }
 
+void read_indices(const Object& object, const char* key, std::vector<int>& indices) {
+  std::string text;
+  object.read(key, text);
+  if (text.empty()) return;
+  const std::optional<std::vector<int>> read = parse_index_set(text);
+  if (!read)
+    throw base::UsageError(object.path(key) + ": '" + text +
+                           "' is not a list of ascending numbers and ranges such as 0-3,7, none "
+                           "above " +
+                           std::to_string(kMaxIndex));
+  indices = *read;
+}
+
+json override_json(const Override& part) {
+  json object = {{"layers", index_set_text(part.layers)}, {"heads", index_set_text(part.heads)}};
+  if (part.key) object["key"] = tensor_json(*part.key);
+  if (part.value) object["value"] = tensor_json(*part.value);
+  return object;
+}
+
 }  // namespace
 
+std::vector<Override> overrides_from_json(const json& list, const Scheme& scheme,
+                                          std::string_view where) {
+  const std::string path(where);
+  if (!list.is_array()) throw base::UsageError(path + ": expected a list");
+  if (list.size() > kMaxOverrides)
+    throw base::UsageError(path + ": has " + std::to_string(list.size()) + " items; at most " +
+                           std::to_string(kMaxOverrides) + " are read");
+  std::vector<Override> overrides;
+  for (const json& item : list) {
+    const Object object(item, path + "." + std::to_string(overrides.size()), kOverrideKeys);
+    Override& part = overrides.emplace_back();
+    read_indices(object, "layers", part.layers);
+    read_indices(object, "heads", part.heads);
+    const auto read = [&](const char* key, TensorScheme tensor, std::optional<TensorScheme>& to) {
+      if (object.find(key) == nullptr) return;
+      read_tensor(object, key, tensor);
+      to = tensor;
+    };
+    read("key", scheme.key, part.key);
+    read("value", scheme.value, part.value);
+  }
+  return overrides;
+}
+
+json overrides_to_json(const std::vector<Override>& overrides) {
+  json list = json::array();
+  for (const Override& part : overrides) list.push_back(override_json(part));
+  return list;
+}
+
 json to_json(const Scheme& scheme) {
-  return {{"name", scheme.name},
-          {"family", scheme.family},
-          {"key", tensor_json(scheme.key)},
-          {"value", tensor_json(scheme.value)},
-          {"key_before_rope", scheme.key_before_rope},
-          {"residual_window", scheme.residual_window},
-          {"sink_tokens", scheme.sink_tokens},
-          {"prefill", name_of(scheme.prefill)},
-          {"rotation_seed", scheme.rotation_seed}};
+  json object = {{"name", scheme.name},
+                 {"family", scheme.family},
+                 {"key", tensor_json(scheme.key)},
+                 {"value", tensor_json(scheme.value)},
+                 {"key_before_rope", scheme.key_before_rope},
+                 {"residual_window", scheme.residual_window},
+                 {"sink_tokens", scheme.sink_tokens},
+                 {"prefill", name_of(scheme.prefill)},
+                 {"rotation_seed", scheme.rotation_seed}};
+  if (!scheme.overrides.empty()) object["overrides"] = overrides_to_json(scheme.overrides);
+  if (scheme.model_layers != 0) object["model_layers"] = scheme.model_layers;
+  if (scheme.model_kv_heads != 0) object["model_kv_heads"] = scheme.model_kv_heads;
+  return object;
 }
 
 Scheme scheme_from_json(const json& value, std::string_view where) {
@@ -202,6 +266,10 @@ Scheme scheme_from_json(const json& value, std::string_view where) {
     object.read("sink_tokens", scheme.sink_tokens);
     object.read("prefill", scheme.prefill, kPrefillNames);
     object.read("rotation_seed", scheme.rotation_seed);
+    object.read("model_layers", scheme.model_layers);
+    object.read("model_kv_heads", scheme.model_kv_heads);
+    if (const json* list = object.find("overrides"))
+      scheme.overrides = overrides_from_json(*list, scheme, object.path("overrides"));
     validate(scheme);
   } catch (const base::UsageError& error) {
     const std::string message = error.what();

@@ -96,6 +96,9 @@ inline BitWidths bit_widths(Quantizer quantizer) {
   return {};
 }
 
+/// Whether the quantiser has codes of so many bits.
+inline bool fits(Quantizer quantizer, int bits) { return bit_widths(quantizer).has(bits); }
+
 /// The scheme of a family (centred, rotated, uniform) at these bits, window 0, without a name.
 Scheme family_scheme(std::string_view family, int key_bits, int value_bits);
 

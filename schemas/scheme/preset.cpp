@@ -1,4 +1,5 @@
 #include <array>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -6,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "schemas/scheme/index_set.hpp"
 #include "schemas/scheme/limits.hpp"
 #include "schemas/scheme/preset_reader.hpp"
 #include "schemas/scheme/scheme.hpp"
@@ -17,7 +19,9 @@ namespace {
 constexpr std::string_view kGrammar =
     "[centred-|rotated-|uniform-]K<b>V<b>[-R<n>][-S<n>] with b one of 1, 2, 3, 4, 8 and 16 "
     "(exact), "
-    "n a number of tokens; exact; kivi-<b>[-g<n>][-R<n>] with b one of 1, 2, 3, 4 and 8, g a group";
+    "n a number of tokens; exact; kivi-<b>[-g<n>][-R<n>] with b one of 1, 2, 3, 4 and 8, g a "
+    "group; "
+    "asymkv-<layers>-<layers>[-g<n>][-R<n>]";
 constexpr int kKiviResidual = 128;
 constexpr std::array<std::string_view, 3> kFamilies = {"centred", "rotated", "uniform"};
 
@@ -28,22 +32,45 @@ TensorScheme plain(int bits) {
   return tensor;
 }
 
-std::optional<Scheme> parse_kivi(PresetReader reader) {
-  const std::optional<int> bits = reader.bits();
-  if (!bits || *bits == 16) return std::nullopt;
+std::vector<int> first_layers(int count) {
+  std::vector<int> layers(static_cast<std::size_t>(count));
+  std::iota(layers.begin(), layers.end(), 0);
+  return layers;
+}
+
+/// The rest of a name whose bits have been read: [-g<n>][-R<n>].
+std::optional<Scheme> parse_kivi(PresetReader reader, int bits) {
   int group = 32, residual = kKiviResidual;
   if (!reader.option("-g", kMaxGroup, group)) return std::nullopt;
   if (!reader.option("-R", kMaxWindow, residual)) return std::nullopt;
-  Scheme scheme = kivi_scheme(*bits, *bits, group);
+  Scheme scheme = kivi_scheme(bits, bits, group);
   scheme.residual_window = residual;
   return reader.done() ? std::optional(scheme) : std::nullopt;
+}
+
+std::optional<Scheme> parse_asymkv(PresetReader reader) {
+  const std::optional<int> keys = reader.number(kMaxIndex);
+  if (!keys || !reader.take("-")) return std::nullopt;
+  const std::optional<int> values = reader.number(kMaxIndex);
+  if (!values) return std::nullopt;
+  std::optional<Scheme> scheme = parse_kivi(reader, 1);
+  if (!scheme) return std::nullopt;
+  TensorScheme key = scheme->key, value = scheme->value;
+  key.bits = value.bits = 2;
+  if (*keys > 0) scheme->overrides.push_back({.layers = first_layers(*keys), .key = key});
+  if (*values > 0) scheme->overrides.push_back({.layers = first_layers(*values), .value = value});
+  return scheme;
 }
 
 std::optional<Scheme> parse(std::string_view name) {
   if (name == "exact") name = "K16V16";
   if (std::optional<Scheme> stack = parse_stack_preset(name)) return stack;
   PresetReader reader(name);
-  if (reader.take("kivi-")) return parse_kivi(reader);
+  if (reader.take("asymkv-")) return parse_asymkv(reader);
+  if (reader.take("kivi-")) {
+    const std::optional<int> bits = reader.bits();
+    return bits && *bits != 16 ? parse_kivi(reader, *bits) : std::nullopt;
+  }
   std::string_view family = "centred";
   for (const std::string_view candidate : kFamilies)
     if (reader.take(std::string(candidate) + "-")) {

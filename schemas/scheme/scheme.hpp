@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -78,6 +79,14 @@ struct TensorScheme {
   bool operator==(const TensorScheme&) const = default;
 };
 
+/// A part of the model whose tensors are other than the scheme's: the given KV heads of the given
+/// layers; empty lists mean all of them.
+struct Override {
+  std::vector<int> layers = {}, heads = {};  // from 0, ascending
+  std::optional<TensorScheme> key = {}, value = {};
+  bool operator==(const Override&) const = default;
+};
+
 /// A fully specified quantiser of the key/value cache. Presets by name, everything overridable.
 struct Scheme {
   std::string name;                // the precision's name, [A-Za-z0-9._-]+
@@ -89,8 +98,17 @@ struct Scheme {
   int sink_tokens = 0;      // the first tokens, exact for ever
   PrefillMode prefill = PrefillMode::exact;
   std::uint64_t rotation_seed = 0;  // of the random signs
+  std::vector<Override> overrides;  // of key and value; the last one that fits a head is used
+  int model_layers = 0, model_kv_heads = 0;  // of the model that overrides are for; 0: any
   bool operator==(const Scheme&) const = default;
 };
+
+/// The tensors of one layer and KV head.
+struct HeadScheme {
+  TensorScheme key, value;
+  bool operator==(const HeadScheme&) const = default;
+};
+HeadScheme head_scheme(const Scheme& scheme, int layer, int head);
 
 /// Tokens that are encoded together.
 inline int tokens_per_step(const TensorScheme& tensor) {
@@ -105,12 +123,20 @@ inline int outlier_channels(const TensorScheme& tensor, int head_dim) {
 /// The preset of that name: [centred-|rotated-|uniform-]K<b>V<b>[-R<n>][-S<n>], b in 1, 2, 3, 4,
 /// 8, 16; `exact` = K16V16. Without a family: centred (sinks 4); rotated and uniform have no sinks.
 /// kivi-<b>[-g<n>][-R<n>], b in 1, 2, 3, 4, 8; without g and R: 32 and 128.
+/// asymkv-<k>-<v>[-g<n>][-R<n>], arXiv:2410.13212: KIVI with 2 bits for the keys of the first k and
+/// the values of the first v layers, 1 bit for all others.
 /// UsageError with the grammar and the nearest name otherwise.
 Scheme preset(std::string_view name);
 
-/// Checks ranges, combinations and (when head_dim > 0) that groups divide head_dim and that a
-/// rotated head_dim is a power of two. UsageError naming key, value and remedy.
-void validate(const Scheme& scheme, int head_dim = 0);
+/// What a scheme has to fit; 0: not known.
+struct ModelShape {
+  int head_dim = 0, layers = 0, kv_heads = 0;
+};
+
+/// Checks ranges, combinations and, as far as the model is known, that groups divide head_dim, that
+/// a rotated head_dim is a power of two and that overrides are of layers and heads there are.
+/// UsageError naming key, value and remedy.
+void validate(const Scheme& scheme, const ModelShape& model = {});
 
 /// The JSON object that traces and bundles carry, and back. Reading also takes `preset`, a preset's
 /// name, whose values the other keys override (family becomes custom where they change a tensor),
@@ -118,5 +144,12 @@ void validate(const Scheme& scheme, int head_dim = 0);
 /// `where`, on unknown or mistyped keys and on whatever validate refuses.
 nlohmann::json to_json(const Scheme& scheme);
 Scheme scheme_from_json(const nlohmann::json& object, std::string_view where);
+
+/// Overrides as a list [{"layers": "0-3,7", "heads": "1", "key": {...}, "value": {...}}] ; in
+/// reading, the given keys of a tensor change those of `scheme`, and no `layers` or `heads` means
+/// all. UsageError, naming `where`.
+nlohmann::json overrides_to_json(const std::vector<Override>& overrides);
+std::vector<Override> overrides_from_json(const nlohmann::json& list, const Scheme& scheme,
+                                          std::string_view where);
 
 }  // namespace dgap::schemas

@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <string>
 
 #include "schemas/scheme/check.hpp"
+#include "schemas/scheme/index_set.hpp"
 #include "schemas/scheme/limits.hpp"
 #include "schemas/scheme/scheme.hpp"
 #include "schemas/scheme/stack_presets.hpp"
@@ -29,6 +31,53 @@ void check_window(const Check& check, const std::string& which, const TensorSche
                       ", and " + which + ".window flush turns all of it into groups at once");
 }
 
+/// What the tensor takes from an exact prefix, which prefill: quantized has none of.
+bool needs_prefix(const TensorScheme& tensor) {
+  const bool fp8 =
+      tensor.quantizer == Quantizer::fp8_e4m3 || tensor.quantizer == Quantizer::fp8_e5m2;
+  return tensor.center || tensor.normalize || tensor.outlier_bits != 0 ||
+         (fp8 && tensor.scale == 0.0f);
+}
+
+void check_part(const Check& check, const std::string& which, const TensorScheme& tensor,
+                const Scheme& scheme, int head_dim) {
+  check_tensor(check, which, tensor, head_dim);
+  check_window(check, which, tensor, scheme.residual_window);
+  check.require(scheme.prefill == PrefillMode::exact || !needs_prefix(tensor),
+                which + ".center, " + which +
+                    ".normalize, outliers and fp8 scales of 0 take "
+                    "statistics over an exact prefix, which prefill: quantized has none of; leave "
+                    "them out, or set prefill to exact");
+}
+
+void check_indices(const Check& check, const std::string& key, const std::vector<int>& indices,
+                   int count, const std::string& what) {
+  for (std::size_t i = 0; i < indices.size(); ++i)
+    check.require(
+        indices[i] >= 0 && indices[i] <= kMaxIndex && (i == 0 || indices[i] > indices[i - 1]),
+        key + " must be ascending numbers from 0 to " + std::to_string(kMaxIndex));
+  check.require(count <= 0 || indices.empty() || indices.back() < count,
+                key + " has " + std::to_string(indices.empty() ? 0 : indices.back()) +
+                    ", but the model's " + what + " are 0 to " + std::to_string(count - 1));
+}
+
+void check_model(const Check& check, const std::string& key, int expected, int count,
+                 const std::string& what) {
+  check.range(key, expected, 0, kMaxIndex + 1);
+  check.require(expected == 0 || count <= 0 || expected == count,
+                key + ": its overrides are for a model of " + std::to_string(expected) + " " +
+                    what + ", and this one has " + std::to_string(count));
+}
+
+void check_override(const Check& check, const std::string& path, const Override& part,
+                    const Scheme& scheme, const ModelShape& model) {
+  check_indices(check, path + "layers", part.layers, model.layers, "layers");
+  check_indices(check, path + "heads", part.heads, model.kv_heads, "KV heads");
+  check.require(part.key || part.value, path + "key or " + path + "value must be given");
+  if (part.key) check_part(check, path + "key", *part.key, scheme, model.head_dim);
+  if (part.value) check_part(check, path + "value", *part.value, scheme, model.head_dim);
+}
+
 void check_family(const Check& check, const Scheme& scheme) {
   if (scheme.family == "custom") return;
   if (const std::optional<bool> fits_stack = is_of_stack(scheme)) {
@@ -55,25 +104,42 @@ void check_family(const Check& check, const Scheme& scheme) {
                     "'; a scheme with settings of its own is family: custom");
 }
 
+bool holds(const std::vector<int>& indices, int index) {
+  return indices.empty() || std::binary_search(indices.begin(), indices.end(), index);
+}
+
 }  // namespace
 
-void validate(const Scheme& scheme, int head_dim) {
+HeadScheme head_scheme(const Scheme& scheme, int layer, int head) {
+  HeadScheme made{scheme.key, scheme.value};
+  for (const Override& part : scheme.overrides) {
+    if (!holds(part.layers, layer) || !holds(part.heads, head)) continue;
+    if (part.key) made.key = *part.key;
+    if (part.value) made.value = *part.value;
+  }
+  return made;
+}
+
+void validate(const Scheme& scheme, const ModelShape& model) {
   const Check check(scheme.name);
   check.require(is_name(scheme.name),
                 "a name has 1 to 128 characters out of A-Z a-z 0-9 . _ - and is neither . nor ..");
-  check_tensor(check, "key", scheme.key, head_dim);
-  check_tensor(check, "value", scheme.value, head_dim);
-  check_window(check, "key", scheme.key, scheme.residual_window);
-  check_window(check, "value", scheme.value, scheme.residual_window);
-  check.require(!scheme.key_before_rope || scheme.key.bits != 16,
+  check_part(check, "key", scheme.key, scheme, model.head_dim);
+  check_part(check, "value", scheme.value, scheme, model.head_dim);
+  check_model(check, "model_layers", scheme.model_layers, model.layers, "layers");
+  check_model(check, "model_kv_heads", scheme.model_kv_heads, model.kv_heads, "KV heads");
+  for (std::size_t i = 0; i < scheme.overrides.size(); ++i)
+    check_override(check, "overrides." + std::to_string(i) + ".", scheme.overrides[i], scheme,
+                   model);
+  const auto quantises_keys = [](const Override& part) { return part.key && part.key->bits != 16; };
+  check.require(!scheme.key_before_rope || scheme.key.bits != 16 ||
+                    std::any_of(scheme.overrides.begin(), scheme.overrides.end(), quantises_keys),
                 "key_before_rope has no meaning where key.bits is 16; set it to false");
   check.range("residual_window", scheme.residual_window, 0, kMaxWindow);
   check.range("sink_tokens", scheme.sink_tokens, 0, kMaxSinks);
   check.require(
       scheme.rotation_seed <= kMaxSeed,
       "rotation_seed is " + std::to_string(scheme.rotation_seed) + "; it must be at most 2^53 - 1");
-  check.require(scheme.prefill == PrefillMode::exact,
-                "prefill: quantized is not available in this version; use prefill: exact");
   check_family(check, scheme);
 }
 

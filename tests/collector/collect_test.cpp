@@ -168,7 +168,8 @@ void expect_by_definition(const TracePart& part, const schemas::Config& config) 
       const Row reference = row_after(history, nullptr, 0);
       expect_reference(part.reference, t, target, part.top, config.trace.alpha_max, reference);
       for (std::size_t p = 0; p < config.precisions.size(); ++p) {
-        const Row row = row_after(history, &config.precisions[p], unit.context - 1);
+        const bool own = config.precisions[p].prefill == schemas::PrefillMode::quantized;
+        const Row row = row_after(history, &config.precisions[p], own ? 0 : unit.context - 1);
         expect_precision(part, p, t, target, reference, row);
       }
       if (::testing::Test::HasFailure()) {
@@ -444,9 +445,20 @@ TEST_F(CollectTest, NaNNamesWhereItIs) {
               HasSubstr("row 1: a reference row has NaN"));
 }
 
-TEST_F(CollectTest, WhatIsNotCollected) {
+TEST_F(CollectTest, AQuantisedPrefillIsAPassOfItsOwn) {
   config_.precisions[1].prefill = schemas::PrefillMode::quantized;
-  EXPECT_THAT(refusal(), HasSubstr("K1V1-R32: prefill: quantized is not built in this version"));
+  int begun = 0, begun_quantized = 0, forked = 0;
+  collect([&](FakeDecoder& decoder) {
+    decoder.on_rows = [&] {
+      begun = decoder.begun, begun_quantized = decoder.begun_quantized, forked = decoder.forked;
+    };
+  });
+  EXPECT_EQ(begun_quantized, begun);
+  EXPECT_EQ(forked, 8 * 2);  // units, the two other precisions
+  expect_by_definition(all(), config_);
+}
+
+TEST_F(CollectTest, WhatIsNotCollected) {
   config_ = testing::small_config(folder_.path());
   config_.corpus.context_lengths = {100'000};
   config_.corpus.decode_steps = 2;

@@ -42,7 +42,7 @@ inline float fake_logit(std::span<const std::int32_t> history, const schemas::Sc
 class FakeDecoder : public engine::Decoder {
  public:
   FakeDecoder(std::int64_t width, std::int64_t hidden) : width_(width) {
-    info_ = {"fake", "llama", "none", width, hidden, 1, 1, 1, 4, 100'000, "model-sha"};
+    info_ = {"fake", "llama", "none", width, hidden, 1, 1, 1, 4, 100'000, "model-sha", {}};
   }
   const engine::ModelInfo& model() const override { return info_; }
   std::string compute() const override { return "f32"; }
@@ -52,8 +52,14 @@ class FakeDecoder : public engine::Decoder {
     return std::make_unique<Sequence>(*this, capacity);
   }
 
+  std::unique_ptr<engine::Sequence> begin_quantized(
+      const schemas::Scheme& scheme) const override {
+    ++begun_quantized;
+    return std::make_unique<Sequence>(*this, info_.context_length, scheme);
+  }
+
   // What happened, and what should: from the test.
-  mutable int begun = 0, forked = 0, stepwise_calls = 0;
+  mutable int begun = 0, begun_quantized = 0, forked = 0, stepwise_calls = 0;
   mutable std::int64_t rows = 0, largest_call = 0;
   std::int64_t poison_row = -1;  // the logits row, counted over all, that holds NaN
   std::function<void()> on_rows = [] {};
@@ -68,6 +74,8 @@ class FakeDecoder : public engine::Decoder {
    public:
     Sequence(const FakeDecoder& decoder, std::int64_t capacity)
         : decoder_(decoder), capacity_(capacity) {}
+    Sequence(const FakeDecoder& decoder, std::int64_t capacity, const schemas::Scheme& scheme)
+        : decoder_(decoder), capacity_(capacity), scheme_(scheme), is_fork_(true) {}
     std::int64_t length() const override { return static_cast<std::int64_t>(history_.size()); }
     void append(std::span<const std::int32_t> tokens, engine::LogitsSink* sink,
                 std::int64_t first) override {

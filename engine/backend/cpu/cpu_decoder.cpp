@@ -67,6 +67,10 @@ std::unique_ptr<Sequence> CpuDecoder::begin(std::int64_t capacity, bool keep_pre
       *this, make_exact_cache(shape_, exact_cache_, capacity, keep_pre_rope));
 }
 
+std::unique_ptr<Sequence> CpuDecoder::begin_quantized(const schemas::Scheme& scheme) const {
+  return std::make_unique<CpuSequence>(*this, make_quantized_cache(scheme, shape_));
+}
+
 std::shared_ptr<const RopeTable> CpuDecoder::rope(std::int64_t capacity) const {
   constexpr std::int64_t kAtLeast = 2048;
   const std::lock_guard lock(mutex_);

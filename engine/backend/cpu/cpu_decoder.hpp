@@ -35,6 +35,7 @@ class CpuDecoder final : public Decoder {
   std::string compute() const override { return model_.compute == Compute::f32 ? "f32" : "bf16"; }
   std::string cpu_isa() const override;
   std::unique_ptr<Sequence> begin(std::int64_t capacity, bool keep_pre_rope = true) const override;
+  std::unique_ptr<Sequence> begin_quantized(const schemas::Scheme& scheme) const override;
 
  private:
   friend class CpuSequence;

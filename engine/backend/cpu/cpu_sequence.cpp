@@ -264,7 +264,8 @@ void CpuSequence::logits(std::int64_t first, std::int64_t rows, std::int64_t pos
 std::unique_ptr<Sequence> CpuSequence::fork(const schemas::Scheme& scheme,
                                             std::int64_t length) const {
   if (exact_ == nullptr) throw base::UsageError("only an exact sequence can be forked");
-  schemas::validate(scheme, decoder_.info_.head_dim);
+  const ModelInfo& model = decoder_.info_;
+  schemas::validate(scheme, {model.head_dim, model.layers, model.kv_heads});
   if (length < 0 || length > this->length())
     throw base::UsageError("precision " + scheme.name + ": a fork after " + std::to_string(length) +
                            " tokens of an exact sequence of " + std::to_string(this->length()));

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <tbb/global_control.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -257,6 +258,80 @@ TEST(QuantizedCache, RmsHasAFloor) {
   EXPECT_GT(cache.raw_key(0, 0).rms[0], 0.01f);
 }
 
+/// Every head of a mixed cache stores what it would in a cache that is like it all over.
+TEST(Mixed, HeadsStoreWhatUniformCachesStore) {
+  const Stream stream(kShape, 260);
+  const auto prefix = stream.exact(150);
+  const auto fed = [&](const Scheme& scheme) {
+    auto cache = std::make_unique<QuantizedCache>(scheme, *prefix, 150);
+    stream.feed(*cache, 150, 260);
+    return cache;
+  };
+  Scheme mixed = preset("K2V2-R32");
+  mixed.overrides = {{.layers = {1}, .key = preset("rotated-K4V4").key},
+                     {.heads = {1}, .value = preset("kivi-2").value},
+                     {.layers = {0}, .heads = {0}, .key = preset("kivi-2").key}};
+  mixed.overrides[2].key->window = schemas::WindowRule::lagging;
+  const auto cache = fed(mixed);
+  EXPECT_EQ(cache->views(), 3);
+  std::int64_t code_bytes = 0, elements = 0;
+  for (int layer = 0; layer < 2; ++layer)
+    for (int head = 0; head < 2; ++head) {
+      Scheme uniform = mixed;
+      uniform.family = "custom", uniform.overrides.clear();
+      uniform.key = schemas::head_scheme(mixed, layer, head).key;
+      uniform.value = schemas::head_scheme(mixed, layer, head).value;
+      const auto alike = fed(uniform);
+      const auto expect_same = [&](const QuantizedCache::Raw& a, const QuantizedCache::Raw& b) {
+        EXPECT_TRUE(std::ranges::equal(a.codes, b.codes));
+        EXPECT_TRUE(std::ranges::equal(a.scales, b.scales));
+        EXPECT_TRUE(std::ranges::equal(a.minima, b.minima));
+        EXPECT_TRUE(std::ranges::equal(a.mean, b.mean));
+      };
+      expect_same(cache->raw_key(layer, head), alike->raw_key(layer, head));
+      expect_same(cache->raw_value(layer, head), alike->raw_value(layer, head));
+      const ExactTokens rule = alike->exact_tokens(alike->view(layer, head), 250);
+      const ExactTokens same = cache->exact_tokens(cache->view(layer, head), 250);
+      EXPECT_EQ(rule.keys, same.keys);
+      EXPECT_EQ(rule.values, same.values);
+      EXPECT_EQ(read_keys(*cache, layer, head, Copy::quantized, 4, rule.keys),
+                read_keys(*alike, layer, head, Copy::quantized, 4, rule.keys));
+      EXPECT_EQ(read_values(*cache, layer, head, Copy::quantized, 4, rule.values),
+                read_values(*alike, layer, head, Copy::quantized, 4, rule.values));
+      code_bytes += alike->bytes().code_bytes_key / 4;
+      elements += alike->bytes().elements_key / 4;
+    }
+  EXPECT_EQ(cache->bytes().code_bytes_key, code_bytes);
+  EXPECT_EQ(cache->bytes().elements_key, elements);
+}
+
+TEST(Mixed, BitsAreTheAverageOfTheAllocatedBytes) {
+  const Stream stream(kShape, 200);
+  const auto prefix = stream.exact(200);
+  Scheme mixed = preset("uniform-K2V2-R40");  // 2.25 bits
+  mixed.overrides = {{.layers = {0}, .heads = {0}, .key = schemas::TensorScheme{}},
+                     {.layers = {1}, .key = preset("uniform-K8V8").key}};
+  const QuantizedCache cache(mixed, *prefix, 200);
+  EXPECT_DOUBLE_EQ(cache.bytes().bits_key(), (16 + 2.25 + 8.25 + 8.25) / 4);
+  EXPECT_DOUBLE_EQ(cache.bytes().bits_value(), 2.25);
+  EXPECT_EQ(cache.raw_key(0, 0).codes.size(), 0u);  // nothing is held twice
+  EXPECT_EQ(cache.bytes().total_bytes_key,
+            64 * 2 * 200 + (160 * 18 + 40 * 128) + 2 * (160 * 66 + 40 * 128));
+}
+
+TEST(OwnPrefix, ACacheFromTheFirstTokenOn) {
+  // Without statistics, it stores what a continuation of an exact prefix of the same tokens does.
+  const Stream stream(kShape, 230);
+  const auto prefix = stream.exact(130);
+  for (const char* name : {"rotated-K4V4-S3", "uniform-K2V8-R5", "kivi-2-R32"}) {
+    QuantizedCache own(preset(name), kShape), fork(preset(name), *prefix, 130);
+    for (std::int64_t t = 0; t < 230; t += 23) stream.feed(own, t, t + 23);
+    stream.feed(fork, 130, 230);
+    EXPECT_EQ(own.length(), 230);
+    EXPECT_EQ(stored(own), stored(fork)) << name;
+  }
+}
+
 struct Bits {
   const char* name;
   double key, value;
@@ -301,9 +376,10 @@ TEST(Bytes, EverythingIsCountedFromWhatIsStored) {
         key_statistics += 64 * 2 * (int{scheme.key.center} + int{scheme.key.normalize});
       }
     const std::int64_t heads = 4, quantised = cache.raw_key(0, 0).tokens;
-    EXPECT_EQ(bytes.code_bytes_key, key_codes);
-    EXPECT_EQ(bytes.code_bytes_value, value_codes);
-    EXPECT_EQ(bytes.elements_key, heads * quantised * 64);
+    const std::int64_t exact = heads * (190 - 20 - scheme.sink_tokens) * 64;  // weigh as 16 bits
+    EXPECT_EQ(bytes.code_bytes_key, scheme.key.bits == 16 ? 2 * exact : key_codes);
+    EXPECT_EQ(bytes.code_bytes_value, scheme.value.bits == 16 ? 2 * exact : value_codes);
+    EXPECT_EQ(bytes.elements_key, scheme.key.bits == 16 ? exact : heads * quantised * 64);
     EXPECT_EQ(bytes.total_elements_key, heads * 190 * 64);
     EXPECT_EQ(bytes.total_bytes_key,
               key_codes + key_statistics + heads * (190 - quantised) * 64 * 2)

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <oneapi/tbb/global_control.h>
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -50,10 +51,16 @@ std::string message_of(const Call& call) {
 /// Schemes of every family, width and window rule.
 std::vector<schemas::Scheme> schemes() {
   std::vector<schemas::Scheme> list;
-  for (const char* name :
-       {"exact", "K1V1", "K2V2", "K4V4", "K8V8", "K1V4", "K4V1-R32", "K1V1-R1", "K2V2-R16-S0",
-        "K1V1-R128", "K16V1", "K2V16", "rotated-K1V1", "rotated-K2V4-R16-S4", "rotated-K8V8",
-        "uniform-K1V1", "uniform-K4V4", "uniform-K2V2-R8"})
+  for (const char* name : {"exact",        "K1V1",
+                           "K2V2",         "K4V4",
+                           "K8V8",         "K1V4",
+                           "K4V1-R32",     "K1V1-R1",
+                           "K2V2-R16-S0",  "K1V1-R128",
+                           "K16V1",        "K2V16",
+                           "rotated-K1V1", "rotated-K2V4-R16-S4",
+                           "rotated-K8V8", "uniform-K1V1",
+                           "uniform-K4V4", "uniform-K2V2-R8",
+                           "kivi-2-R32",   "kivi-4-R64"})
     list.push_back(schemas::preset(name));
   schemas::Scheme channels = schemas::preset("uniform-K2V2-R32");  // keys in groups of 32 tokens
   channels.name = "channels", channels.family = "custom";
@@ -137,6 +144,118 @@ TEST(Decoder, BlockedDecodingEqualsStepwiseBitForBit) {
       EXPECT_TRUE(steps.hidden_states == blocks.hidden_states);
       EXPECT_EQ(stepwise->cache_bytes().total_bytes_key, blocked->cache_bytes().total_bytes_key);
     }
+  }
+}
+
+TEST(Decoder, AQuantisedPrefillSeesWhatTheCacheHolds) {
+  const TinyWeights weights;
+  const std::vector<std::int32_t> text = random_text(330, weights.shape.vocab_size);
+  for (const char* compute : {"f32", "bf16"}) {
+    const CpuDecoder decoder(weights, options(compute));
+    const auto distance = [&](const std::vector<float>& a, const std::vector<float>& b) {
+      double sum = 0;
+      for (std::size_t i = 0; i < a.size(); ++i) sum += std::pow(a[i] - b[i], 2);
+      return std::sqrt(sum / static_cast<double>(a.size()));
+    };
+    const auto exact = appended(*decoder.begin(330), decoder, text);
+    for (const char* name : {"uniform-K4V4", "rotated-K8V8-S4", "kivi-4-R32"})
+      for (const auto window : {schemas::WindowRule::none, schemas::WindowRule::lagging}) {
+        schemas::Scheme scheme = schemas::preset(name);
+        if (scheme.family != "kivi")
+          scheme.family = "custom", scheme.key.window = scheme.value.window = window;
+        scheme.prefill = schemas::PrefillMode::quantized;
+        SCOPED_TRACE(scheme.name + " " + compute);
+        const auto whole = decoder.begin_quantized(scheme);
+        const auto logits = appended(*whole, decoder, text);
+        const auto steps = decoder.begin_quantized(scheme);
+        KeepLogits stepwise(decoder.model());
+        steps->append_stepwise(text, &stepwise);
+        EXPECT_TRUE(stepwise.values == logits);
+        EXPECT_EQ(whole->length(), 330);
+        // The exact prefill and its quantised continuation are something else.
+        const auto prefix = decoder.begin(330);
+        prefix->append(Tokens(text).first(300), nullptr);
+        const auto forked =
+            appended(*prefix->fork(scheme, 300), decoder, Tokens(text).subspan(300));
+        EXPECT_FALSE(std::equal(forked.begin(), forked.end(), logits.end() - std::ssize(forked)));
+        if (scheme.name == "rotated-K8V8-S4") {
+          EXPECT_LT(distance(logits, exact), 0.3);
+        }
+      }
+  }
+}
+
+TEST(Decoder, MixedCachesDecodeBlockedAsStepwise) {
+  const TinyWeights weights;
+  const std::vector<std::int32_t> text = random_text(440, weights.shape.vocab_size);
+  const int last = weights.shape.layers - 1;
+  const auto base = [](const char* name) {
+    schemas::Scheme scheme = schemas::preset(name);
+    scheme.name = std::string("mixed-") + name;
+    return scheme;
+  };
+  std::vector<schemas::Scheme> mixed = {base("K1V1-R16"), base("rotated-K2V2"), base("kivi-2-R32"),
+                                        base("exact"), schemas::preset("asymkv-1-1-R32")};
+  for (std::size_t i = 0; i < 4; ++i) {
+    using schemas::preset;
+    mixed[i].overrides = {
+        {.layers = {0}, .heads = {}, .key = preset("rotated-K4V4").key, .value = {}},
+        {.layers = {}, .heads = {0}, .key = {}, .value = preset("uniform-K8V8").value},
+        {.layers = {last},
+         .heads = {0},
+         .key = schemas::TensorScheme{},
+         .value = schemas::TensorScheme{}}};
+  }
+  for (const char* compute : {"f32", "bf16"}) {
+    const CpuDecoder decoder(weights, options(compute));
+    const auto exact = decoder.begin(300);
+    exact->append(Tokens(text).first(300), nullptr);
+    for (const schemas::Scheme& scheme : mixed) {
+      SCOPED_TRACE(scheme.name + " " + compute);
+      const Tokens rest = Tokens(text).subspan(300);
+      KeepLogits steps(decoder.model());
+      exact->fork(scheme, 300)->append_stepwise(rest, &steps);
+      EXPECT_TRUE(appended(*exact->fork(scheme, 300), decoder, rest) == steps.values);
+    }
+  }
+}
+
+TEST(Decoder, SequencesDoNotInfluenceEachOther) {
+  const TinyWeights weights;
+  const CpuDecoder decoder(weights, options("auto"));
+  const auto first = random_text(420, weights.shape.vocab_size);
+  auto second = first;
+  std::reverse(second.begin(), second.end());
+  for (const char* name :
+       {"K1V1-R16", "rotated-K2V4", "kivi-2-R32", "kivi-4-g64-R64", "asymkv-1-0-R32"}) {
+    SCOPED_TRACE(name);
+    const schemas::Scheme scheme = schemas::preset(name);
+    if (scheme.value.group_size > weights.shape.head_dim) continue;
+    const auto begin = [&](Tokens text) {
+      auto sequence = decoder.begin(0);
+      sequence->append(text.first(130), nullptr);
+      return sequence;
+    };
+    const auto alone = [&](Tokens text) {
+      const auto prefix = begin(text);
+      return appended(*prefix->fork(scheme, 130), decoder, text.subspan(130));
+    };
+    const std::vector<float> expected[] = {alone(first), alone(second)};
+    const auto a = begin(first), b = begin(second);
+    const auto fork_a = a->fork(scheme, 130), fork_b = b->fork(scheme, 130);
+    std::vector<float> together[2];
+    for (std::size_t t = 130; t < 420; t += 29)
+      for (const int which : {0, 1}) {
+        const Tokens text(which == 0 ? first : second);
+        const auto some = appended(which == 0 ? *fork_a : *fork_b, decoder,
+                                   text.subspan(t, std::min<std::size_t>(29, 420 - t)));
+        together[which].insert(together[which].end(), some.begin(), some.end());
+      }
+    EXPECT_TRUE(together[0] == expected[0]);
+    EXPECT_TRUE(together[1] == expected[1]);
+    // And a second fork of the same prefix is the first one again.
+    EXPECT_TRUE(appended(*a->fork(scheme, 130), decoder, Tokens(first).subspan(130)) ==
+                expected[0]);
   }
 }
 

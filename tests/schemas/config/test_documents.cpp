@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "helpers.hpp"
 #include "schemas/config/fields.hpp"
+#include "schemas/config/reader.hpp"
 
 namespace dgap::schemas {
 namespace {
@@ -84,7 +85,7 @@ class Documenter {
 
   void precisions(std::string_view key, const std::vector<Scheme>&, std::string_view meaning) {
     const Json preset = {{"type", "string"}, {"description", "a preset, see docs/schemes.md"}};
-    Json object = like(Json::parse(to_json(Scheme{}).dump()));
+    Json object = like(Json::parse(precision_keys().dump()));
     object["properties"]["preset"] = preset;
     add(key, {{"description", meaning},
               {"type", "array"},
@@ -132,6 +133,7 @@ class Documenter {
       for (const auto& [key, item] : value.items()) object["properties"][key] = like(item);
       return object;
     }
+    if (value.is_array()) return {{"type", "array"}, {"items", like(value.front())}};
     return {{"type", value.is_boolean()          ? "boolean"
                      : value.is_number_integer() ? "integer"
                                                  : "string"}};

@@ -1,6 +1,9 @@
+#include <unistd.h>
+
 #include <filesystem>
 
 #include "helpers.hpp"
+#include "schemas/scheme/allocation.hpp"
 
 namespace dgap::schemas {
 namespace {
@@ -74,6 +77,31 @@ TEST(ConfigReader, SchemesOfTheirOwn) {
   EXPECT_EQ(c.precisions[0].key.axis, GroupAxis::channel);
   EXPECT_EQ(c.precisions[0].value.group_size, 32);
   EXPECT_EQ(c.precisions[0].residual_window, 64);
+}
+
+TEST(ConfigReader, PartsOfAModelMayDiffer) {
+  const std::filesystem::path file = std::filesystem::temp_directory_path() /
+                                     ("dgap-allocation-" + std::to_string(::getpid()) + ".json");
+  write_allocation(file, {30, 3, {{.layers = {29}, .heads = {2}, .key = preset("K8V8").key}}});
+  const std::string begin =
+      "model: {path: m}\ncorpus: {path: b}\nprecisions:\n  - name: mixed\n"
+      "    preset: K2V2\n";
+  const Config c = parsed(begin + "    allocation: " + file.string() +
+                          "\n    overrides:\n      - layers: 3\n        key: {bits: 4}\n"
+                          "      - {layers: 0-1, heads: \"0,2\", value: {bits: 16}}\n");
+  const Scheme& scheme = c.precisions[0];
+  EXPECT_EQ(scheme.model_layers, 30);
+  ASSERT_EQ(scheme.overrides.size(), 3u);  // the file's come last
+  EXPECT_EQ(head_scheme(scheme, 3, 1).key.bits, 4);
+  EXPECT_EQ(head_scheme(scheme, 1, 2).value.bits, 16);
+  EXPECT_EQ(head_scheme(scheme, 1, 1).value.bits, 2);
+  EXPECT_EQ(head_scheme(scheme, 29, 2).key, preset("K8V8").key);
+  std::filesystem::remove(file);
+  EXPECT_THAT(refusal(begin + "    overrides:\n      - {layers: 2-1, key: {bits: 4}}\n"),
+              HasSubstr("precisions.0.overrides.0.layers: '2-1' is not a list"));
+  EXPECT_THAT(refusal(begin + "    overrides: {layers: 2}\n"), HasSubstr("expected a list"));
+  EXPECT_THAT(refusal(begin + "    overrides:\n      - {layer: 2}\n"),
+              HasSubstr("precisions.0.overrides.0.layer: unknown key; did you mean layers?"));
 }
 
 struct Refused {
@@ -213,7 +241,7 @@ TEST(ConfigReader, CorpusAndPrecisionsAreChecked) {
   const auto precisions = [&](const std::string& items) {
     return refusal(rest + "corpus: {path: b}\nprecisions:\n" + items);
   };
-  EXPECT_THAT(precisions("- K3V3\n"), StartsWith("c.yaml:4: precisions.0: 'K3V3' is not a preset"));
+  EXPECT_THAT(precisions("- K7V3\n"), StartsWith("c.yaml:4: precisions.0: 'K7V3' is not a preset"));
   EXPECT_THAT(precisions("- K4V4\n- K4V4\n"),
               StartsWith("c.yaml:5: precisions.1: the name K4V4 is taken by item 0"));
   EXPECT_THAT(precisions("- K4V4\n- {name: \"a b\", preset: K1V1}\n"),

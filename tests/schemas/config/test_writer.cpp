@@ -26,7 +26,11 @@ Config unusual() {
   own.family = "custom";
   own.value.rotate = false;
   own.rotation_seed = 9007199254740991u;
+  own.overrides = {{.layers = {0, 1, 2, 9}, .key = preset("K4V4").key},
+                   {.layers = {3}, .heads = {0}, .key = TensorScheme{}, .value = TensorScheme{}}};
+  own.model_layers = 30, own.model_kv_heads = 3;
   c.precisions.push_back(own);
+  c.precisions.push_back(preset("asymkv-16-2"));
   c.decode = {"stepwise", 7};
   c.trace = {"full", 1000, 0.1 + 0.2, true, 3};
   c.window = {1e-300, 1.0 / 3.0, 5, 0.95};

@@ -83,20 +83,20 @@ TEST(Preset, Kivi) {
   EXPECT_FALSE(s.key_before_rope);
   for (const char* name : {"kivi-1", "kivi-2", "kivi-4", "kivi-8", "kivi-4-g64", "kivi-2-g128",
                            "kivi-2-R32", "kivi-4-g32-R256"}) {
-    EXPECT_NO_THROW(validate(preset(name), 128)) << name;
+    EXPECT_NO_THROW(validate(preset(name), {128})) << name;
     EXPECT_EQ(scheme_from_json(json::parse(to_json(preset(name)).dump()), "test"), preset(name));
   }
   EXPECT_EQ(preset("kivi-4-g64-R256").residual_window, 256);
   EXPECT_EQ(preset("kivi-4-g64-R256").key.group_size, 64);
   for (const char* name : {"kivi-16", "kivi-5", "kivi", "kivi-2-g", "kivi-2-R32-g32", "kivi-2-S4"})
     EXPECT_THAT(error_of([&] { preset(name); }), HasSubstr("kivi-<b>[-g<n>][-R<n>]")) << name;
-  EXPECT_THAT(error_of([] { validate(preset("kivi-2-g64-R32"), 128); }),
+  EXPECT_THAT(error_of([] { validate(preset("kivi-2-g64-R32"), {128}); }),
               HasSubstr("residual_window 32"));
-  EXPECT_THAT(error_of([] { validate(preset("kivi-2-g128"), 64); }),
+  EXPECT_THAT(error_of([] { validate(preset("kivi-2-g128"), {64}); }),
               HasSubstr("value.group_size 128 does not divide"));
   Scheme other = preset("kivi-2");
   other.value.window = WindowRule::sliding;
-  EXPECT_THAT(error_of([&] { validate(other, 64); }), HasSubstr("family 'kivi'"));
+  EXPECT_THAT(error_of([&] { validate(other, {64}); }), HasSubstr("family 'kivi'"));
 }
 
 TEST(Preset, EveryPresetIsValidAndSurvivesJson) {
@@ -105,7 +105,7 @@ TEST(Preset, EveryPresetIsValidAndSurvivesJson) {
       for (const char* value : {"1", "2", "3", "4", "8", "16"})
         for (const char* options : {"", "-R0", "-R128", "-S0", "-R32-S8"}) {
           const Scheme s = preset(std::string(family) + "K" + key + "V" + value + options);
-          EXPECT_NO_THROW(validate(s, 64)) << s.name;
+          EXPECT_NO_THROW(validate(s, {64})) << s.name;
           EXPECT_EQ(scheme_from_json(json::parse(to_json(s).dump()), "test"), s) << s.name;
         }
 }
@@ -144,18 +144,18 @@ TEST(Validate, GroupMustDivideHeadDim) {
   Scheme s = preset("uniform-K4V4");
   s.family = "custom";
   s.key.group_size = 64;
-  EXPECT_NO_THROW(validate(s, 128));
-  const std::string error = error_of([&] { validate(s, 80); });
+  EXPECT_NO_THROW(validate(s, {128}));
+  const std::string error = error_of([&] { validate(s, {80}); });
   EXPECT_THAT(error, HasSubstr("key.group_size 64"));
   EXPECT_THAT(error, HasSubstr("head_dim 80"));
   s.key.axis = GroupAxis::channel;  // groups of tokens need not divide channels
-  EXPECT_NO_THROW(validate(s, 80));
+  EXPECT_NO_THROW(validate(s, {80}));
 }
 
 TEST(Validate, RotationNeedsAPowerOfTwo) {
-  EXPECT_THAT(error_of([] { validate(preset("rotated-K1V1"), 96); }), HasSubstr("head_dim 96"));
-  EXPECT_THAT(error_of([] { validate(preset("K1V1"), 80); }), HasSubstr("value.rotate"));
-  EXPECT_NO_THROW(validate(preset("uniform-K1V1"), 80));
+  EXPECT_THAT(error_of([] { validate(preset("rotated-K1V1"), {96}); }), HasSubstr("head_dim 96"));
+  EXPECT_THAT(error_of([] { validate(preset("K1V1"), {80}); }), HasSubstr("value.rotate"));
+  EXPECT_NO_THROW(validate(preset("uniform-K1V1"), {80}));
 }
 
 TEST(Validate, NamesTheKeyTheValueAndTheRemedy) {
@@ -163,7 +163,7 @@ TEST(Validate, NamesTheKeyTheValueAndTheRemedy) {
     Scheme s = preset("K4V4");
     s.family = "custom";
     edit(s);
-    return error_of([&] { validate(s, 64); });
+    return error_of([&] { validate(s, {64}); });
   };
   EXPECT_EQ(broken([](Scheme&) {}), "no error");
   EXPECT_THAT(broken([](Scheme& s) { s.key.bits = 6; }), HasSubstr("key.bits is 6"));
@@ -178,7 +178,8 @@ TEST(Validate, NamesTheKeyTheValueAndTheRemedy) {
               HasSubstr("residual_window is -1"));
   EXPECT_THAT(broken([](Scheme& s) { s.sink_tokens = 1 << 30; }),
               HasSubstr("sink_tokens is 1073741824"));
-  EXPECT_THAT(broken([](Scheme& s) { s.prefill = PrefillMode::quantized; }), HasSubstr("prefill"));
+  EXPECT_THAT(broken([](Scheme& s) { s.prefill = PrefillMode::quantized; }),
+              HasSubstr("outliers and fp8 scales of 0 take statistics over an exact prefix"));
   EXPECT_THAT(broken([](Scheme& s) { s.name = "a/b"; }), HasSubstr("a/b"));
   EXPECT_THAT(broken([](Scheme& s) { s.name = ".."; }), HasSubstr(".."));
   EXPECT_THAT(broken([](Scheme& s) { s.family = "centered"; }), HasSubstr("'centered'"));
@@ -197,7 +198,7 @@ TEST(Validate, WindowRules) {
     Scheme s = preset("uniform-K4V4");
     s.family = "custom", s.residual_window = residual;
     s.key.axis = GroupAxis::channel, s.key.group_size = 32, s.key.window = rule;
-    return error_of([&] { validate(s, 64); });
+    return error_of([&] { validate(s, {64}); });
   };
   EXPECT_EQ(broken(WindowRule::sliding, 5), "no error");
   EXPECT_EQ(broken(WindowRule::lagging, 5), "no error");
@@ -208,7 +209,13 @@ TEST(Validate, WindowRules) {
   Scheme s = preset("uniform-K4V4");
   s.family = "custom", s.key.axis = s.value.axis = GroupAxis::channel;
   s.key.group_size = 32, s.value.group_size = 64;  // each leaves by its own rule
-  EXPECT_NO_THROW(validate(s, 64));
+  EXPECT_NO_THROW(validate(s, {64}));
+}
+
+TEST(Validate, QuantisedPrefill) {
+  Scheme s = preset("rotated-K4V4");
+  s.prefill = PrefillMode::quantized;
+  EXPECT_NO_THROW(validate(s, {64}));
 }
 
 TEST(Json, PresetWithOverrides) {
