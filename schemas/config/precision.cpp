@@ -69,8 +69,13 @@ auto located(const YamlNode& node, const std::string& path, const Body& body) {
 }  // namespace
 
 Json precision_keys() {
+  TensorScheme tensor;  // with every key that is left out where it is the default
+  tensor.rotation = RotationKind::haar, tensor.sketch = SketchKind::orthonormal;
+  tensor.levels = {0.5f}, tensor.scale = 0.5f, tensor.norm_correction = true;
+  tensor.outlier_bits = tensor.iterations = 1;
   Scheme scheme;
-  scheme.overrides.push_back({{0}, {0}, TensorScheme(), TensorScheme()});
+  scheme.key = scheme.value = tensor;
+  scheme.overrides.push_back({{0}, {0}, tensor, tensor});
   scheme.model_layers = scheme.model_kv_heads = 1;
   Json keys = to_json(scheme);
   keys["preset"] = keys["allocation"] = "";

@@ -121,6 +121,8 @@ class ConfigWriter {
         indent_ += 2;
         write_object(value);
         indent_ -= 2;
+      } else if (value.is_array() && !value.front().is_object()) {
+        line(key, " " + value.dump());
       } else if (value.is_array()) {
         line(key, "");
         for (const nlohmann::json& item : value) write_item(item);

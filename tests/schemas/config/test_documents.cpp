@@ -136,6 +136,7 @@ class Documenter {
     if (value.is_array()) return {{"type", "array"}, {"items", like(value.front())}};
     return {{"type", value.is_boolean()          ? "boolean"
                      : value.is_number_integer() ? "integer"
+                     : value.is_number()         ? "number"
                                                  : "string"}};
   }
 

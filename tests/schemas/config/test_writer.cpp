@@ -30,7 +30,14 @@ Config unusual() {
                    {.layers = {3}, .heads = {0}, .key = TensorScheme{}, .value = TensorScheme{}}};
   own.model_layers = 30, own.model_kv_heads = 3;
   c.precisions.push_back(own);
-  c.precisions.push_back(preset("asymkv-16-2"));
+  for (const char* name : {"asymkv-16-2", "kivi-2", "llamacpp-q8_0-q4_0", "vllm-fp8-unscaled",
+                           "vllm-k3v4_nc", "turboquant-2.5", "turboquant-prod-3", "kvarn-k4v2-g64-S3"})
+    c.precisions.push_back(preset(name));
+  Scheme levels = preset("uniform-K1V1");
+  levels.name = "levels", levels.family = "custom";
+  levels.value.quantizer = Quantizer::codebook, levels.value.levels = {-0.7f, 0.1f};
+  levels.overrides = {{.layers = {2}, .value = levels.value}};
+  c.precisions.push_back(levels);
   c.decode = {"stepwise", 7};
   c.trace = {"full", 1000, 0.1 + 0.2, true, 3};
   c.window = {1e-300, 1.0 / 3.0, 5, 0.95};
