@@ -171,7 +171,7 @@ CacheBytes QuantizedCache::bytes() const {
     const std::int64_t exact =
         tensor.plan().exact()
             ? std::max<std::int64_t>(
-                  tensor.length() - scheme_.sink_tokens - scheme_.residual_window, 0)
+                  tensor.length() - scheme_.sink_tokens - std::max(scheme_.residual_window, 1), 0)
             : 0;
     elements += (quantised + exact) * shape().head_dim;
     code_bytes += tensor.codes().bytes() + 2 * exact * shape().head_dim;

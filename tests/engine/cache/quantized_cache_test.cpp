@@ -314,6 +314,9 @@ TEST(Mixed, BitsAreTheAverageOfTheAllocatedBytes) {
   const QuantizedCache cache(mixed, *prefix, 200);
   EXPECT_DOUBLE_EQ(cache.bytes().bits_key(), (16 + 2.25 + 8.25 + 8.25) / 4);
   EXPECT_DOUBLE_EQ(cache.bytes().bits_value(), 2.25);
+  mixed.residual_window = 0;  // the newest token is exact
+  EXPECT_DOUBLE_EQ(QuantizedCache(mixed, *prefix, 200).bytes().bits_key(),
+                   (16 + 2.25 + 8.25 + 8.25) / 4);
   EXPECT_EQ(cache.raw_key(0, 0).codes.size(), 0u);  // nothing is held twice
   EXPECT_EQ(cache.bytes().total_bytes_key,
             64 * 2 * 200 + (160 * 18 + 40 * 128) + 2 * (160 * 66 + 40 * 128));
