@@ -216,6 +216,20 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"threshold: {value: 1.5}\n",
                 "c.yaml:4: threshold.value: must be in [0, 1], got 1.5"}));
 
+TEST(ConfigReader, SettingsOfQuantizers) {
+  const Config c = parsed(
+      "model: {path: m}\ncorpus: {path: b}\nprecisions:\n  - name: mine\n"
+      "    key: {quantizer: turboquant_mse, bits: 2, outlier_bits: 3, rotate: true, rotation: "
+      "haar}\n"
+      "    value: {quantizer: codebook, bits: 1, levels: [-0.5, 1]}\n"
+      "  - {name: eight, key: {quantizer: fp8_e4m3, scale: 0.5}, value: {quantizer: q8_0}}\n");
+  EXPECT_EQ(c.precisions[0].key.outlier_bits, 3);
+  EXPECT_EQ(c.precisions[0].key.rotation, RotationKind::haar);
+  EXPECT_EQ(c.precisions[0].value.levels, (std::vector<float>{-0.5f, 1.0f}));
+  EXPECT_EQ(c.precisions[1].key.scale, 0.5f);
+  EXPECT_EQ(c.precisions[1].value.group_size, 32);
+}
+
 TEST(ConfigReader, CorpusAndPrecisionsAreChecked) {
   const std::string rest = "model: {path: m}\n";
   const auto corpus = [&](const std::string& keys) {

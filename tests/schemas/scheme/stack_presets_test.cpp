@@ -21,15 +21,9 @@ std::string error_of(const auto& action) {
   return "no error";
 }
 
-/// Checked apart from what the engine offers for prefills.
-Scheme exact_prefill(Scheme scheme) {
-  scheme.prefill = PrefillMode::exact;
-  return scheme;
-}
-
 TEST(StackPresets, EveryOneIsValidAndSurvivesJson) {
   for (const std::string& name : stack_presets()) {
-    const Scheme scheme = exact_prefill(preset(name));
+    const Scheme scheme = preset(name);
     EXPECT_EQ(scheme.name, name);
     for (const int head_dim : {64, 128, 256})
       EXPECT_NO_THROW(validate(scheme, {head_dim})) << name << " " << head_dim;
@@ -57,8 +51,8 @@ TEST(StackPresets, LlamaCpp) {
   EXPECT_EQ(same.key, same.value);
   EXPECT_FALSE(same.key.rotate);
   EXPECT_EQ(preset("llamacpp-f16-q8_0").key, TensorScheme{});
-  EXPECT_NO_THROW(validate(exact_prefill(mixed), {96}));  // there llama.cpp does not rotate
-  EXPECT_THAT(error_of([&] { validate(exact_prefill(mixed), {80}); }),
+  EXPECT_NO_THROW(validate(mixed, {96}));  // there llama.cpp does not rotate
+  EXPECT_THAT(error_of([&] { validate(mixed, {80}); }),
               HasSubstr("key.group_size 32 does not divide the model's head_dim 80"));
 }
 
