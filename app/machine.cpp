@@ -16,6 +16,7 @@
 #include <cpuid.h>
 #endif
 
+#include "base/files.hpp"
 #include "base/error.hpp"
 
 namespace dgap::app {
@@ -54,20 +55,6 @@ int affinity_count() {
   if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
   return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 #if defined(__x86_64__)
 struct Cpuid {
@@ -162,9 +149,9 @@ bool has_native_bf16() {
 
 Locking test_locking(const fs::path& folder) {
   const fs::path file = folder / (".dgap-lock-test-" + std::to_string(::getpid()));
-  const Descriptor first(::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  const base::Descriptor first(::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (first.get() < 0) base::throw_errno(folder.string(), "no file can be written here");
-  const Descriptor second(::open(file.c_str(), O_RDWR | O_CLOEXEC));
+  const base::Descriptor second(::open(file.c_str(), O_RDWR | O_CLOEXEC));
   ::unlink(file.c_str());
   constexpr const char* kRemedy =
       "; set HDF5_USE_FILE_LOCKING=FALSE, and let one process at a time write a run";

@@ -6,28 +6,37 @@
 
 namespace dgap::base {
 
-/// exp(x) in single precision: branch-free, the same bits at every dispatch level, relative error
-/// below 1e-7 * 1.5 where the result is a normal number. x <= -87.3 gives 0, x >= 88.7 gives +inf,
-/// NaN stays NaN. Own, because the C library's results differ between versions.
-DGAP_INLINE float exp_f32(float x) {
-  const float clamped = x < -88.0f ? -88.0f : (x > 89.0f ? 89.0f : x);
-  const float shifted = clamped * 1.44269504f + 12582912.0f;  // 1.5 * 2^23: rounds to an integer
-  const float n = shifted - 12582912.0f;
-  const float r = (clamped - n * 0.693359375f) - n * -2.12194440e-4f;
+constexpr float kRoundF32 = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
+
+/// x / ln 2 rounded to an integer n, plus 1.5 * 2^23: the low bits are n in two's complement.
+DGAP_INLINE float exp_shifted_f32(float x) { return x * 1.44269504f + kRoundF32; }
+
+/// exp(x - n ln 2) for the n in `shifted`, near 1.
+DGAP_INLINE float exp_rest_f32(float x, float shifted) {
+  const float n = shifted - kRoundF32;
+  const float r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
   float p = 1.9875691500e-4f;
   p = p * r + 1.3981999507e-3f;
   p = p * r + 8.3334519073e-3f;
   p = p * r + 4.1665795894e-2f;
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
-  p = p * (r * r) + r + 1.0f;
+  return p * (r * r) + r + 1.0f;
+}
+
+/// exp(x) in single precision: branch-free, the same bits at every dispatch level, relative error
+/// below 1e-7 * 1.5 where the result is a normal number. x <= -87.3 gives 0, x >= 88.7 gives +inf,
+/// NaN stays NaN. Own, because the C library's results differ between versions.
+DGAP_INLINE float exp_f32(float x) {
+  const float clamped = x < -88.0f ? -88.0f : (x > 89.0f ? 89.0f : x);
+  const float shifted = exp_shifted_f32(clamped);
   // Two factors of 2^(n/2), so that results near the ends of the range are scaled without overflow.
   const std::int32_t k =
-      std::bit_cast<std::int32_t>(shifted) - std::bit_cast<std::int32_t>(12582912.0f);
+      std::bit_cast<std::int32_t>(shifted) - std::bit_cast<std::int32_t>(kRoundF32);
   const std::int32_t half = k >> 1;
   const float s1 = std::bit_cast<float>((half + 127) << 23);
   const float s2 = std::bit_cast<float>((k - half + 127) << 23);
-  float y = p * s1 * s2;
+  float y = exp_rest_f32(clamped, shifted) * s1 * s2;
   y = x < -87.33654f ? 0.0f : y;
   y = x > 88.72283f ? std::bit_cast<float>(0x7f800000) : y;
   return x != x ? x : y;

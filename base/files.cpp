@@ -14,20 +14,6 @@
 namespace dgap::base {
 namespace {
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 std::uint64_t regular_file_size(int fd, const std::string& path) {
   struct stat info {};
   if (::fstat(fd, &info) != 0) throw_errno(path, "cannot be examined");
@@ -49,6 +35,10 @@ std::size_t read_up_to(int fd, std::string& bytes, const std::string& path) {
 }
 
 }  // namespace
+
+Descriptor::~Descriptor() {
+  if (fd_ >= 0) ::close(fd_);
+}
 
 std::string read_file(const std::filesystem::path& path, std::uint64_t limit) {
   const Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));

@@ -14,17 +14,9 @@ namespace dgap::trainer {
 /// exp(x) for x <= 0; relative error below 2e-7 (f32), below x = -87: exp(-87).
 DGAP_INLINE float exp_nonpositive(float x) {
   const float clamped = x < -87.0f ? -87.0f : x;
-  const float shifted = clamped * 1.44269504f + 12582912.0f;  // 1.5 * 2^23: rounds to an integer
-  const float n = shifted - 12582912.0f;
-  const float r = (clamped - n * 0.693359375f) - n * -2.12194440e-4f;
-  float p = 1.9875691500e-4f;
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * (r * r) + r + 1.0f;
-  // Times 2^n by addition to the exponent, in words that wrap: p is near 1 and n >= -126.
+  const float shifted = base::exp_shifted_f32(clamped);
+  const float p = base::exp_rest_f32(clamped, shifted);
+  // Times 2^n by addition to the exponent, in words that wrap: n >= -126.
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(p) +
                               (std::bit_cast<std::uint32_t>(shifted) << 23));
 }

@@ -3,6 +3,8 @@
 
     collector_vs_transformers.py --model FILE.gguf --text FILE.txt [--context 1024] [--schemes 1] [--build build/bench]
 
+Beside them PyTorch in blocks of rows, which is what one would write without this project.
+
 Needs a Python with torch, transformers, gguf, accelerate and tokenizers, and the `bench` preset built. The two
 alternate, so that a machine whose speed drifts is fair to both; ratios are of the best of each. Prints one
 JSON object.
@@ -60,14 +62,23 @@ def main():
                              str(args.schemes)],
             "blocked": [*ours, str(args.steps), str(args.block), *names],
             "stepwise": [*ours, str(args.peer_steps), "0", *names],
+            "blocked_torch": [sys.executable, str(HERE / "blocked_torch.py"), "--model", args.model, "--tokens",
+                              file.name, "--context", str(args.context), "--steps", str(args.steps)],
         }
         for _ in range(args.rounds):
             for name, command in commands.items():
                 result = run(command)
-                if name not in best or result["paired_steps_per_second"] > best[name]["paired_steps_per_second"]:
+                if name not in best or result["decode_seconds"] < best[name]["decode_seconds"]:
                     best[name] = result
     peer = best["transformers"]["paired_steps_per_second"]
     best["ratio_blocked"] = best["blocked"]["paired_steps_per_second"] / peer
+    # Rows of the reference and of every scheme, each of which does what one row of PyTorch's does, and more.
+    rows = best["blocked"]["steps"] * (1 + args.schemes) / best["blocked"]["decode_seconds"]
+    best["ratio_rows_to_blocked_torch"] = rows / best["blocked_torch"]["rows_per_second"]
+    unit = {name: best[name]["decode_seconds"] / best[name]["steps"] for name in ("transformers", "blocked")}
+    whole = [best["transformers"]["prefill_seconds"] + 256 * unit["transformers"],
+             best["blocked"]["prefill_and_fork_seconds"] + 256 * unit["blocked"]]
+    best["ratio_whole_unit_of_256_steps"] = whole[0] / whole[1]
     best["ratio_stepwise"] = best["stepwise"]["paired_steps_per_second"] / peer
     print(json.dumps(best, indent=2))
 

@@ -1,10 +1,8 @@
 #include <algorithm>
 #include <array>
-#include <fstream>
 
 #include "base/error.hpp"
 #include "base/sha256.hpp"
-#include "base/stop.hpp"
 #include "schemas/results/json_file.hpp"
 #include "schemas/results/results.hpp"
 
@@ -16,20 +14,6 @@ namespace fs = std::filesystem;
 
 constexpr std::array<std::string_view, 7> kStages = {"collect", "calibrate", "train", "threshold",
                                                      "export",  "evaluate",  "report"};
-
-std::string sha256_of_file(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) base::throw_errno(file.string(), "cannot be opened");
-  base::Sha256 hash;
-  std::vector<char> buffer(std::size_t{1} << 20);
-  while (in) {
-    base::throw_if_stop_requested();
-    in.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
-    hash.update(std::string_view(buffer.data(), static_cast<std::size_t>(in.gcount())));
-  }
-  if (in.bad()) base::throw_errno(file.string(), "cannot be read");
-  return hash.hex();
-}
 
 /// The path as the record and the key have it: a run directory can be moved.
 std::string relative_to(const fs::path& file, const fs::path& directory) {
@@ -57,7 +41,7 @@ bool unaltered(const ResultObject& entry, const fs::path& directory) {
   const auto bytes = fs::file_size(file, error);
   return !error &&
          bytes == static_cast<std::uintmax_t>(entry.integer("bytes", 0, std::int64_t{1} << 61)) &&
-         sha256_of_file(file) == entry.text("sha256");
+         base::sha256_of_file(file) == entry.text("sha256");
 }
 
 }  // namespace
@@ -76,7 +60,7 @@ Stage::Stage(const Config& config, std::string name, const std::vector<fs::path>
                               " reads it; run `dgap " + std::string(maker_of(relative)) +
                               "` first");
     }
-    hash.update(sha256_of_file(input) + " " + relative + "\n");
+    hash.update(base::sha256_of_file(input) + " " + relative + "\n");
   }
   key_ = hash.hex();
 }
@@ -104,7 +88,7 @@ void Stage::finish(const std::vector<fs::path>& outputs) const {
     if (error) throw base::IoError(output.string() + ": cannot be examined: " + error.message());
     entries.push_back({{"path", relative_to(output, run_directory_)},
                        {"bytes", bytes},
-                       {"sha256", sha256_of_file(output)}});
+                       {"sha256", base::sha256_of_file(output)}});
   }
   fs::create_directories(record().parent_path(), error);
   if (error)

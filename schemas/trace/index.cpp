@@ -1,8 +1,5 @@
 #include "schemas/trace/index.hpp"
 
-#include <cerrno>
-#include <cstdio>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -33,19 +30,6 @@ IndexEntry parse_entry(const nlohmann::json& object, const std::string& where) {
 }
 
 }  // namespace
-
-std::string sha256_of_file(const std::filesystem::path& path) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
-                                                             std::fclose);
-  if (!file) base::throw_errno(path.string(), "cannot be opened");
-  std::vector<std::byte> buffer(std::size_t{1} << 20);
-  base::Sha256 hash;
-  while (const std::size_t n = std::fread(buffer.data(), 1, buffer.size(), file.get())) {
-    hash.update(std::span(buffer.data(), n));
-  }
-  if (std::ferror(file.get())) base::throw_errno(path.string(), "cannot be read");
-  return hash.hex();
-}
 
 std::vector<IndexEntry> read_index(const std::filesystem::path& directory) {
   const std::filesystem::path path = directory / kIndexFile;
@@ -86,7 +70,7 @@ void write_trace_index(const std::filesystem::path& directory,
     const std::filesystem::path path = directory / file;
     index["parts"].push_back({{"file", file},
                               {"steps", trace::read_summary(path).steps},
-                              {"sha256", trace::sha256_of_file(path)}});
+                              {"sha256", base::sha256_of_file(path)}});
   }
   base::write_file_atomically(directory / trace::kIndexFile, index.dump(2) + "\n");
 }

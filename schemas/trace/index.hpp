@@ -20,6 +20,4 @@ struct IndexEntry {
 /// At least one entry; names are plain. IoError on a missing or damaged index.
 std::vector<IndexEntry> read_index(const std::filesystem::path& directory);
 
-std::string sha256_of_file(const std::filesystem::path& path);
-
 }  // namespace dgap::schemas::trace

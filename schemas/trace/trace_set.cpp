@@ -2,6 +2,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "base/sha256.hpp"
 #include "schemas/trace/index.hpp"
 #include "schemas/trace/layout.hpp"
 #include "schemas/trace/reader.hpp"
@@ -146,7 +147,7 @@ bool TraceSet::holds(std::size_t part, std::string_view split) const {
 
 TracePart TraceSet::read(std::size_t part, const TraceSelection& selection) const {
   const Part& wanted = parts_.at(part);
-  const std::string actual = trace::sha256_of_file(wanted.path);
+  const std::string actual = base::sha256_of_file(wanted.path);
   if (actual != wanted.sha256) {
     throw base::IoError(wanted.path.string() + ": has been altered: SHA-256 " + actual +
                         ", its index says " + wanted.sha256);

@@ -1,6 +1,4 @@
 #pragma once
-#include <unistd.h>
-
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -12,25 +10,10 @@
 #include "schemas/results/trained.hpp"
 #include "schemas/trace/trace.hpp"
 #include "tests/statistics/random_trace.hpp"
+#include "tests/testing/temporary_folder.hpp"
 
 /// Run directories with random traces and hand-made networks.
 namespace dgap::testing {
-
-/// A folder that goes away with the test.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "dgap-XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 /// Keeps what a stage says.
 struct Messages : base::Progress {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "schemas/bundle/bundle.hpp"
+#include "tests/testing/temporary_folder.hpp"
 
 namespace dgap::test {
 
@@ -16,17 +17,6 @@ void write_toy_bundle(const std::filesystem::path& directory, const schemas::Bun
 void add_network(schemas::Tensors& tensors, const std::string& prefix, int inputs,
                  std::initializer_list<int> hidden, std::uint64_t seed);
 
-/// A fresh folder that is removed with the object.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
+using testing::TemporaryFolder;
 
 }  // namespace dgap::test

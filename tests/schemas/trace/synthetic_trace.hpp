@@ -1,6 +1,4 @@
 #pragma once
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -14,29 +12,10 @@
 #include "base/half.hpp"
 #include "base/random.hpp"
 #include "schemas/trace/trace.hpp"
+#include "tests/testing/temporary_folder.hpp"
 
 /// Small traces whose columns are worked out the slow way, and a folder to keep them in.
 namespace dgap::testing {
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "dgap-trace-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) std::abort();
-    path_ = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 /// Quickly, that is without syncing.
 inline void write_bytes(const std::filesystem::path& path, std::string_view bytes) {
