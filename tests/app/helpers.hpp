@@ -39,9 +39,9 @@ struct Outcome {
 inline Outcome run(const std::vector<std::string>& words, const Actions& actions) {
   const Arguments arguments(words);
   std::ostringstream out;
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   const int code = run_command(arguments.argc(), arguments.argv(), actions, out);
-  return {code, out.str(), testing::internal::GetCapturedStderr()};
+  return {code, out.str(), ::testing::internal::GetCapturedStderr()};
 }
 
 }  // namespace dgap::app

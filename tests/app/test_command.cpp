@@ -150,9 +150,9 @@ TEST_F(CommandTest, AStopEndsBetweenStagesWith75) {
 TEST_F(CommandTest, OutputThatCannotBeWrittenIsAnError) {
   const Arguments arguments({"--version"});
   std::ofstream full("/dev/full");
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   EXPECT_EQ(run_command(arguments.argc(), arguments.argv(), actions_, full), 74);
-  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
               HasSubstr("standard output cannot be written"));
 }
 

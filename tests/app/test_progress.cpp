@@ -40,7 +40,7 @@ TEST(RateMeter, ForgetsOldRates) {
 }
 
 TEST(ConsoleProgress, PlainLinesElsewhereThanOnATerminal) {
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   {
     ConsoleProgress progress(nullptr, false);
     progress.begin("collect", 1000, "steps");
@@ -48,7 +48,7 @@ TEST(ConsoleProgress, PlainLinesElsewhereThanOnATerminal) {
     progress.warn("careful");
     progress.end();
   }
-  const std::string text = testing::internal::GetCapturedStderr();
+  const std::string text = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(text, Not(HasSubstr("\r")));
   EXPECT_THAT(text, HasSubstr("dgap: warning: careful\n"));
   EXPECT_THAT(text, HasSubstr("collect: 1000 steps in 0:00\n"));
@@ -56,13 +56,13 @@ TEST(ConsoleProgress, PlainLinesElsewhereThanOnATerminal) {
 }
 
 TEST(ConsoleProgress, ABarOnATerminalLeavesNoTrace) {
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   {
     ConsoleProgress progress(nullptr, true);
     progress.begin("collect", 10, "steps");
     progress.advance(5);
   }
-  const std::string text = testing::internal::GetCapturedStderr();
+  const std::string text = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(text, HasSubstr("\r\x1b[Kcollect ["));
   EXPECT_TRUE(text.ends_with("\r\x1b[K"));
 }
