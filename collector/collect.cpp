@@ -150,6 +150,7 @@ class Collection {
 
   void decode(const std::vector<std::size_t>& missing) {
     const std::unique_ptr<engine::Decoder> decoder = engine_.open_decoder();
+    for (const std::string& note : decoder->model().notes) progress_.warn(note);
     check_context(config_, decoder->model().context_length);
     const schemas::TraceHeader header = header_of(config_, tokenizer_, *decoder);
     if (kept_ && *kept_ != header) {
