@@ -16,8 +16,8 @@
 #include <cpuid.h>
 #endif
 
-#include "base/files.hpp"
 #include "base/error.hpp"
+#include "base/files.hpp"
 
 namespace dgap::app {
 namespace {

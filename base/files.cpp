@@ -77,7 +77,8 @@ void sync_path(const std::filesystem::path& path) {
 }
 
 void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to) {
-  if (::rename(from.c_str(), to.c_str()) != 0) throw_errno(to.string(), "cannot be renamed into place");
+  if (::rename(from.c_str(), to.c_str()) != 0)
+    throw_errno(to.string(), "cannot be renamed into place");
   sync_path(to.has_parent_path() ? to.parent_path() : std::filesystem::path("."));
 }
 

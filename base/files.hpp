@@ -22,10 +22,12 @@ class Descriptor {
 };
 
 /// Whole file as bytes. IoError when it cannot be read or is larger than `limit` bytes.
-std::string read_file(const std::filesystem::path& path, std::uint64_t limit = std::uint64_t{1} << 32);
+std::string read_file(const std::filesystem::path& path,
+                      std::uint64_t limit = std::uint64_t{1} << 32);
 
 /// `length` bytes from `offset` on. IoError when the file cannot be read or ends before.
-std::string read_range(const std::filesystem::path& path, std::uint64_t offset, std::uint64_t length);
+std::string read_range(const std::filesystem::path& path, std::uint64_t offset,
+                       std::uint64_t length);
 
 /// Writes `path` so that it is either the old file or the whole new one, also after a crash:
 /// a temporary file in the same folder, fsync, rename, fsync of the folder.

@@ -3,8 +3,8 @@
 //
 //   collector_speed MODEL TOKENS_FILE CONTEXT STEPS BLOCK PRECISION...
 //
-// TOKENS_FILE holds ids as decimal text, at least CONTEXT + STEPS; BLOCK is decode.block, 0 = step by step.
-// Prints one JSON object.
+// TOKENS_FILE holds ids as decimal text, at least CONTEXT + STEPS; BLOCK is decode.block, 0 = step
+// by step. Prints one JSON object.
 #include <chrono>
 #include <cstdio>
 #include <fstream>
@@ -22,7 +22,9 @@ namespace {
 using namespace dgap;
 using Clock = std::chrono::steady_clock;
 
-double seconds(Clock::time_point from, Clock::time_point to) { return std::chrono::duration<double>(to - from).count(); }
+double seconds(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
 
 /// Makes the columns as a collection does, and notes when the decode begins and ends.
 class TimedColumns : public collector::TwinDecode::Listener {
@@ -54,23 +56,28 @@ schemas::Config configuration(int context, int steps, int block, int count, char
 
 int main(int argc, char** argv) {
   if (argc < 7) {
-    std::fprintf(stderr, "usage: collector_speed MODEL TOKENS_FILE CONTEXT STEPS BLOCK PRECISION...\n");
+    std::fprintf(stderr,
+                 "usage: collector_speed MODEL TOKENS_FILE CONTEXT STEPS BLOCK PRECISION...\n");
     return 2;
   }
   const int context = std::stoi(argv[3]), steps = std::stoi(argv[4]);
-  const schemas::Config config = configuration(context, steps, std::stoi(argv[5]), argc - 6, argv + 6);
+  const schemas::Config config =
+      configuration(context, steps, std::stoi(argv[5]), argc - 6, argv + 6);
   std::ifstream file(argv[2]);
   std::vector<std::int32_t> tokens{std::istream_iterator<std::int32_t>(file), {}};
   if (tokens.size() < static_cast<std::size_t>(context + steps)) {
-    std::fprintf(stderr, "%s holds %zu ids; %d are needed\n", argv[2], tokens.size(), context + steps);
+    std::fprintf(stderr, "%s holds %zu ids; %d are needed\n", argv[2], tokens.size(),
+                 context + steps);
     return 1;
   }
   tokens.resize(static_cast<std::size_t>(context + steps));
 
   const auto decoder = engine::open_decoder(argv[1], "auto", "cpu", {});
   const engine::ModelInfo& model = decoder->model();
-  collector::PairedBlock rows(collector::block_shape(config, model.vocab_size, model.vocab_size, model.hidden_size));
-  const collector::TwinDecode twin{*decoder, config.precisions, steps, config.decode.block, config.decode.mode == "stepwise"};
+  collector::PairedBlock rows(
+      collector::block_shape(config, model.vocab_size, model.vocab_size, model.hidden_size));
+  const collector::TwinDecode twin{*decoder, config.precisions, steps, config.decode.block,
+                                   config.decode.mode == "stepwise"};
   double prefill = 1e9, decode = 1e9, kl = 0;
   for (int repetition = 0; repetition < 3; ++repetition) {  // the first warms up
     schemas::TracePart part;
@@ -86,9 +93,11 @@ int main(int argc, char** argv) {
     for (const float k : part.columns.front().kl) kl += k / static_cast<double>(steps);
   }
   const auto paired = static_cast<double>(steps) * static_cast<double>(config.precisions.size());
-  std::printf("{\"mode\": \"%s\", \"context\": %d, \"schemes\": %zu, \"steps\": %d, \"compute\": \"%s\", "
-              "\"prefill_and_fork_seconds\": %.4f, \"decode_seconds\": %.4f, \"paired_steps_per_second\": %.1f, "
-              "\"mean_kl_of_first\": %.5f}\n",
-              config.decode.mode.c_str(), context, config.precisions.size(), steps, decoder->compute().c_str(), prefill, decode,
-              paired / decode, kl);
+  std::printf(
+      "{\"mode\": \"%s\", \"context\": %d, \"schemes\": %zu, \"steps\": %d, \"compute\": \"%s\", "
+      "\"prefill_and_fork_seconds\": %.4f, \"decode_seconds\": %.4f, \"paired_steps_per_second\": "
+      "%.1f, "
+      "\"mean_kl_of_first\": %.5f}\n",
+      config.decode.mode.c_str(), context, config.precisions.size(), steps,
+      decoder->compute().c_str(), prefill, decode, paired / decode, kl);
 }

@@ -51,7 +51,8 @@ double best_of(int times, const F& f) {
 std::vector<std::int32_t> random_tokens(std::int64_t count, std::int64_t vocabulary) {
   base::Random random(1);
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(count));
-  for (auto& token : tokens) token = static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(vocabulary)));
+  for (auto& token : tokens)
+    token = static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(vocabulary)));
   return tokens;
 }
 
@@ -76,7 +77,8 @@ void measure_context(const engine::Decoder& decoder, std::int64_t context) {
     exact = decoder.begin(context, true);
     return seconds([&] { exact->append(tokens, nullptr); });
   });
-  std::printf("context %lld: prefill %.0f tokens/s\n", static_cast<long long>(context), static_cast<double>(context) / prefill);
+  std::printf("context %lld: prefill %.0f tokens/s\n", static_cast<long long>(context),
+              static_cast<double>(context) / prefill);
   const Tokens targets = Tokens(tokens).subspan(static_cast<std::size_t>(prefix));
   const double reference = best_of(3, [&] {
     const auto fork = exact->fork(schemas::preset("exact"), prefix);
@@ -87,7 +89,8 @@ void measure_context(const engine::Decoder& decoder, std::int64_t context) {
   for (const char* precision : {"K1V1", "K1V1-R32", "K4V4", "rotated-K1V1"}) {
     std::printf("  %-12s", precision);
     for (const std::size_t block : {128, 256}) {
-      const double time = best_of(3, [&] { return decode(*exact, precision, prefix, targets, block); });
+      const double time =
+          best_of(3, [&] { return decode(*exact, precision, prefix, targets, block); });
       std::printf("  block %zu: %.0f rows/s", block, static_cast<double>(steps) / time);
     }
     const Tokens few = targets.first(16);
@@ -105,8 +108,11 @@ int main(int argc, char** argv) {
   }
   const std::string compute = argc > 2 ? argv[2] : "auto";
   std::unique_ptr<engine::Decoder> decoder;
-  const double open = seconds([&] { decoder = engine::open_decoder(argv[1], "auto", "cpu", {compute, engine::ExactCacheType::f16}); });
-  std::printf("%s, %s, %s, opened in %.2f s\n", decoder->model().name.c_str(), decoder->compute().c_str(), decoder->cpu_isa().c_str(), open);
+  const double open = seconds([&] {
+    decoder = engine::open_decoder(argv[1], "auto", "cpu", {compute, engine::ExactCacheType::f16});
+  });
+  std::printf("%s, %s, %s, opened in %.2f s\n", decoder->model().name.c_str(),
+              decoder->compute().c_str(), decoder->cpu_isa().c_str(), open);
   std::vector<std::int64_t> contexts;
   for (int i = 3; i < argc; ++i) contexts.push_back(std::stoll(argv[i]));
   if (contexts.empty()) contexts = {1280, 2048, 8192};

@@ -1,5 +1,6 @@
-// tokenizer_speed MODEL TEXT...: how fast a model's tokenizer is, on one core. Every file is encoded
-// as a whole, the best of three times counts; then runs without a break, twice as long each time.
+// tokenizer_speed MODEL TEXT...: how fast a model's tokenizer is, on one core. Every file is
+// encoded as a whole, the best of three times counts; then runs without a break, twice as long each
+// time.
 #include <time.h>
 
 #include <algorithm>

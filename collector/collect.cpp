@@ -126,7 +126,8 @@ class Collection {
         if (unit == part.units.size()) return false;
         const schemas::TraceUnit& u = part.units[unit++];
         if (u.book != book.book.name || u.split != book.book.split ||
-            u.text_sha256 != book.text_sha256 || u.start != pass.start || u.context != context) {
+            u.text_sha256 != book.book.text_sha256 || u.start != pass.start ||
+            u.context != context) {
           return false;
         }
       }
@@ -186,7 +187,7 @@ class Collection {
     if (!open_book_ || *open_book_ != book) {
       const schemas::CorpusConfig& corpus = config_.corpus;
       const std::string text = read_book(corpus, schedule_.books[book].book).text;
-      if (base::sha256_hex(text) != schedule_.books[book].text_sha256) {
+      if (base::sha256_hex(text) != schedule_.books[book].book.text_sha256) {
         throw base::IoError(schedule_.books[book].book.where() +
                             ": has changed while it was being used");
       }

@@ -31,7 +31,8 @@ std::vector<Book> text_files(const fs::path& folder, const std::string& keys) {
   std::vector<Book> books;
   for (const fs::directory_entry& entry : entries) {
     if (entry.path().extension() != ".txt" || !entry.is_regular_file(error)) continue;
-    books.push_back({entry.path().stem().string(), "", entry.path()});
+    Book& book = books.emplace_back();
+    book.name = entry.path().stem().string(), book.file = entry.path();
   }
   if (books.empty()) throw base::IoError(folder.string() + ": holds no books (files named *.txt)");
   std::sort(books.begin(), books.end(),

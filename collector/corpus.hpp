@@ -22,6 +22,7 @@ struct Book {
   std::filesystem::path file;
   std::int64_t line = 0;                 // of a JSON lines file, from 1; 0: the whole file
   std::uint64_t offset = 0, length = 0;  // of that line, in bytes
+  std::string text_sha256;               // empty until the text has been read
 
   /// For messages: the file, and the line where there is one.
   std::string where() const;

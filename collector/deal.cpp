@@ -23,16 +23,19 @@ std::size_t share_of(double share, double all, std::size_t count) {
 
 std::vector<Book> deal(const schemas::CorpusConfig& corpus, std::vector<Book> books,
                        base::Progress& progress) {
-  std::vector<std::string> hashes(books.size());
   tbb::parallel_for(std::size_t{0}, books.size(), [&](std::size_t i) {
     base::throw_if_stop_requested();
-    hashes[i] = base::sha256_hex(read_book(corpus, books[i]).text);
+    std::string& hash = books[i].text_sha256;
+    if (hash.empty()) hash = base::sha256_hex(read_book(corpus, books[i]).text);
   });
   std::vector<std::size_t> order(books.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return hashes[a] < hashes[b]; });
-  const auto same = [&](std::size_t a, std::size_t b) { return hashes[a] == hashes[b]; };
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return books[a].text_sha256 < books[b].text_sha256;
+  });
+  const auto same = [&](std::size_t a, std::size_t b) {
+    return books[a].text_sha256 == books[b].text_sha256;
+  };
   order.erase(std::unique(order.begin(), order.end(), same), order.end());
   if (const std::size_t twice = books.size() - order.size(); twice > 0) {
     progress.warn(corpus.path + ": " + std::to_string(twice) +

@@ -1,78 +1,54 @@
 #include "collector/json_lines.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <string_view>
-
-#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "base/sha256.hpp"
 #include "collector/chat_template.hpp"
+#include "schemas/bundle/strict_json.hpp"
 
 namespace dgap::collector {
 namespace {
 
-using nlohmann::json;
+using schemas::JsonObject;
 
-constexpr int kDeepest = 64;
+constexpr std::size_t kDepth = 64;
+constexpr std::size_t kAnySize = std::string::npos;  // the line bounds it
 
-/// A line's object; `where` is file:line.
-json parse(std::string_view line, const std::string& where) {
-  const auto not_too_deep = [&](int depth, json::parse_event_t, json&) {
-    if (depth > kDeepest) throw base::IoError(where + ": is nested too deeply");
-    return true;
-  };
-  try {
-    json object = json::parse(line, not_too_deep);
-    if (object.is_object()) return object;
-  } catch (const json::exception& error) {
-    throw base::IoError(where + ": is not JSON: " + error.what());
-  }
-  throw base::IoError(where + ": is not a JSON object");
-}
-
-const std::string& text_of(const json& object, const std::string& key, const std::string& where) {
-  const auto found = object.find(key);
-  if (found == object.end()) throw base::IoError(where + ": has no key \"" + key + "\"");
-  if (!found->is_string()) {
-    throw base::IoError(where + ": \"" + key + "\" is " + found->type_name() + ", expected a text");
-  }
-  return found->get_ref<const std::string&>();
-}
-
-std::vector<ChatMessage> messages_of(const json& object, const std::string& where) {
-  const auto found = object.find("messages");
-  if (found == object.end() || !found->is_array() || found->empty()) {
-    throw base::IoError(where + ": \"messages\" must be a list of {\"role\", \"content\"}");
+std::vector<ChatMessage> messages_of(JsonObject& object, const std::string& where) {
+  const nlohmann::json& list = object.any("messages");
+  if (!list.is_array() || list.empty()) {
+    object.fail("messages", "must be a list of {\"role\", \"content\"}");
   }
   std::vector<ChatMessage> messages;
-  for (const json& message : *found) {
-    const std::string at = where + ": message " + std::to_string(messages.size() + 1);
-    if (!message.is_object()) throw base::IoError(at + " is not an object");
-    messages.push_back({text_of(message, "role", at), text_of(message, "content", at)});
+  for (const nlohmann::json& item : list) {
+    JsonObject message(item, where, "messages." + std::to_string(messages.size()));
+    messages.push_back({message.text("role"), message.text("content", kAnySize)});
   }
   return messages;
 }
 
-std::string render(const schemas::CorpusConfig& corpus, const json& object,
-                   const std::string& where) {
-  if (corpus.layout != "chat") return text_of(object, corpus.text_key, where);
+/// The text of a line, which is `where`; `name` gets its id where it has one.
+std::string render(const schemas::CorpusConfig& corpus, std::string_view line,
+                   const std::string& where, std::string* name = nullptr) {
+  const nlohmann::json value = schemas::parse_json_object(line, where, kDepth);
+  JsonObject object(value, where, "");
+  if (name != nullptr && value.contains("id") && !value["id"].is_null()) {
+    constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
+    *name = value["id"].is_string() ? object.text("id")
+                                    : std::to_string(object.integer("id", -kAny, kAny));
+    if (name->empty()) object.fail("id", "is empty");
+  }
+  if (corpus.layout != "chat") return object.text(corpus.text_key, kAnySize);
   const std::vector<ChatMessage> messages = messages_of(object, where);
   try {
     return render_chat(corpus.chat_template, messages);
   } catch (const base::UsageError& error) {
     throw base::IoError(where + ": " + error.what());
   }
-}
-
-std::string name_of(const json& object, const Book& book) {
-  const auto id = object.find("id");
-  if (id == object.end() || id->is_null()) {
-    return book.file.stem().string() + "-" + std::to_string(book.line);
-  }
-  if (id->is_string() && !id->get_ref<const std::string&>().empty()) return id->get<std::string>();
-  if (id->is_number_integer()) return id->dump();
-  throw base::IoError(book.where() + ": \"id\" must be a text or an integer");
 }
 
 }  // namespace
@@ -87,10 +63,12 @@ std::vector<Book> list_json_lines(const schemas::CorpusConfig& corpus,
     ++line;
     const std::string_view text = std::string_view(bytes).substr(at, end - at);
     if (text.find_first_not_of(" \t\r") == text.npos) continue;
-    Book book{"", "", file, line, at, end - at};
-    const json object = parse(text, book.where());
-    render(corpus, object, book.where());  // a fault is told before anything is decoded
-    book.name = name_of(object, book);
+    Book book;
+    book.name = file.stem().string() + "-" + std::to_string(line);
+    book.file = file, book.line = line;
+    book.offset = at, book.length = end - at;
+    const std::string rendered = render(corpus, text, book.where(), &book.name);
+    book.text_sha256 = base::sha256_hex(rendered);
     books.push_back(std::move(book));
   }
   if (books.empty()) throw base::IoError(file.string() + ": holds no lines of JSON");
@@ -99,7 +77,7 @@ std::vector<Book> list_json_lines(const schemas::CorpusConfig& corpus,
 
 std::string read_json_line(const schemas::CorpusConfig& corpus, const Book& book) {
   const std::string line = base::read_range(book.file, book.offset, book.length);
-  return render(corpus, parse(line, book.where()), book.where());
+  return render(corpus, line, book.where());
 }
 
 }  // namespace dgap::collector

@@ -33,7 +33,7 @@ void PartBuilder::begin_pass(const ScheduledBook& book, const Pass& pass,
 void PartBuilder::begin_unit(int context) {
   schemas::TraceUnit unit;
   unit.book = book_->book.name, unit.source = layout_, unit.domain = domain_;
-  unit.split = book_->book.split, unit.text_sha256 = book_->text_sha256;
+  unit.split = book_->book.split, unit.text_sha256 = book_->book.text_sha256;
   unit.context = context, unit.start = start_, unit.steps = steps_per_unit_;
   unit.first_step = part_.steps();
   unit.first_token = static_cast<std::int64_t>(part_.tokens.size());

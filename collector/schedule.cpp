@@ -28,7 +28,8 @@ std::vector<ScheduledBook> measure(const schemas::CorpusConfig& corpus, std::vec
     base::throw_if_stop_requested();
     const BookText book = read_book(corpus, books[i]);
     const auto tokens = std::ssize(tokenizer.encode(book.text, parses_special(corpus)));
-    measured[i] = {std::move(books[i]), base::sha256_hex(book.text), tokens};
+    measured[i] = {std::move(books[i]), tokens};
+    measured[i].book.text_sha256 = base::sha256_hex(book.text);
     trimmed += book.trimmed;
   });
   if (trimmed > 0) {
@@ -42,7 +43,7 @@ std::vector<ScheduledBook> measure(const schemas::CorpusConfig& corpus, std::vec
 void check_texts(const std::vector<ScheduledBook>& books, base::Progress& progress) {
   std::map<std::string, const Book*> seen;
   for (const ScheduledBook& book : books) {
-    const auto [other, is_new] = seen.emplace(book.text_sha256, &book.book);
+    const auto [other, is_new] = seen.emplace(book.book.text_sha256, &book.book);
     if (is_new) continue;
     const std::string message =
         book.book.where() + ": has the same text as " + other->second->where();

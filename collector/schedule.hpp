@@ -13,8 +13,7 @@
 namespace dgap::collector {
 
 struct ScheduledBook {
-  Book book;
-  std::string text_sha256;
+  Book book;                // its text_sha256 is known
   std::int64_t tokens = 0;  // without BOS
 };
 

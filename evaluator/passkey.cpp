@@ -64,7 +64,9 @@ class Tally {
     exact_ += count == static_cast<std::int64_t>(right.size()) ? 1 : 0;
     cases_ += 1;
   }
-  PasskeyScore score() const { return cases_ == 0 ? PasskeyScore{} : PasskeyScore{exact_ / cases_, token_ / cases_}; }
+  PasskeyScore score() const {
+    return cases_ == 0 ? PasskeyScore{} : PasskeyScore{exact_ / cases_, token_ / cases_};
+  }
 
  private:
   double exact_ = 0, token_ = 0, cases_ = 0;
@@ -76,7 +78,8 @@ struct PrecisionRun {
   Tally quantized, restored, oracle;
 };
 
-std::vector<std::uint8_t> right_answers(const KeptRows& rows, std::span<const std::int32_t> answer) {
+std::vector<std::uint8_t> right_answers(const KeptRows& rows,
+                                        std::span<const std::int32_t> answer) {
   std::vector<std::uint8_t> right;
   for (std::size_t i = 0; i < answer.size(); ++i) {
     right.push_back(argmax(rows.row(static_cast<std::int64_t>(i))) == answer[i] ? 1 : 0);
@@ -85,9 +88,8 @@ std::vector<std::uint8_t> right_answers(const KeptRows& rows, std::span<const st
 }
 
 void run_precision(PrecisionRun& run, const engine::Decoder& decoder, const engine::Sequence& exact,
-                   const PasskeyCase& one,
-                   std::span<const std::int32_t> inputs, std::span<const std::uint8_t> reference_right,
-                   std::int64_t width) {
+                   const PasskeyCase& one, std::span<const std::int32_t> inputs,
+                   std::span<const std::uint8_t> reference_right, std::int64_t width) {
   KeptRows rows(width);
   const auto prefix = std::span(one.prompt).first(one.prompt.size() - 1);
   engine::continue_prefix(decoder, exact, prefix, *run.scheme)->append(inputs, &rows);
@@ -101,7 +103,8 @@ void run_precision(PrecisionRun& run, const engine::Decoder& decoder, const engi
 
   std::vector<std::uint8_t> reachable;
   for (std::size_t i = 0; i < one.answer.size(); ++i) {
-    const bool inside = rank(before.row(static_cast<std::int64_t>(i)), one.answer[i]) < results[i].window;
+    const bool inside =
+        rank(before.row(static_cast<std::int64_t>(i)), one.answer[i]) < results[i].window;
     reachable.push_back(reference_right[i] != 0 && inside ? 1 : 0);
   }
   run.oracle.add(reachable);
@@ -140,14 +143,16 @@ PasskeyResult passkey(const engine::Decoder& decoder, const std::vector<schemas:
     const auto right = right_answers(rows, one.answer);
     reference.add(right);
     for (PrecisionRun& run : runs) {
-      run_precision(run, decoder, *sequence, one, std::span(ids).subspan(static_cast<std::size_t>(first)), right, width);
+      run_precision(run, decoder, *sequence, one,
+                    std::span(ids).subspan(static_cast<std::size_t>(first)), right, width);
     }
     progress.advance(1);
   }
   progress.end();
   result.reference = reference.score();
   for (const PrecisionRun& run : runs) {
-    result.precisions[run.scheme->name] = {run.quantized.score(), run.restored.score(), run.oracle.score()};
+    result.precisions[run.scheme->name] = {run.quantized.score(), run.restored.score(),
+                                           run.oracle.score()};
   }
   return result;
 }

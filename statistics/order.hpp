@@ -35,7 +35,7 @@ class RowOrder {
  public:
   static constexpr std::int32_t kBuckets = 4096;
 
-  /// No NaN or +inf among the logits. Allocates only for a longer row than before.
+  /// At least one logit, no NaN or +inf among them. Allocates only for a longer row than before.
   void assign(std::span<const float> logits);
 
   std::int32_t bucket(std::int32_t id) const { return bucket_[static_cast<std::size_t>(id)]; }

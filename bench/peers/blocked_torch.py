@@ -9,28 +9,21 @@ object; rows per second count one decode.
 import argparse
 import copy
 import json
-import pathlib
 import time
 
 import torch
-from transformers import AutoModelForCausalLM
+
+import torch_model
 
 
 @torch.inference_mode()
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--model", required=True)
-    parser.add_argument("--tokens", required=True)
-    parser.add_argument("--context", type=int, default=7680)
-    parser.add_argument("--steps", type=int, default=512)
+    torch_model.add_arguments(parser, context=7680, steps=512)
     parser.add_argument("--block", type=int, default=256)
-    parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repetitions", type=int, default=2)
     args = parser.parse_args()
-    torch.set_num_threads(args.threads)
-    path = pathlib.Path(args.model)
-    model = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=torch.bfloat16).eval()
-    ids = torch.tensor([int(t) for t in open(args.tokens).read().split()])[: args.context + args.steps]
+    model, ids = torch_model.open_model(args)
     begin = time.perf_counter()
     prefix = model(ids[None, : args.context], use_cache=True, logits_to_keep=1).past_key_values
     prefill = time.perf_counter() - begin

@@ -4,8 +4,8 @@
 //
 // Both get packed weights and rows in their own layouts, and split the work over oneTBB: ours by
 // panels, oneDNN's (built on OpenMP, here with one OpenMP thread) by blocks of rows. Rates count
-// 2 * rows * outputs * inputs operations; the best of some repetitions. The last line of a compute type
-// weighs every product by how often it occurs in a pass through the model.
+// 2 * rows * outputs * inputs operations; the best of some repetitions. The last line of a compute
+// type weighs every product by how often it occurs in a pass through the model.
 #include <omp.h>
 
 #include <algorithm>
@@ -15,8 +15,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include <dnnl.hpp>
 #include <oneapi/tbb/parallel_for.h>
+#include <dnnl.hpp>
 
 #include "base/random.hpp"
 #include "engine/backend/cpu/matmul.hpp"
@@ -32,7 +32,8 @@ double best_seconds(const auto& work) {
   for (int i = 0; i < 12; ++i) {
     const auto begin = std::chrono::steady_clock::now();
     work();
-    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    best = std::min(
+        best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
   return best;
 }
@@ -53,13 +54,16 @@ class OneDnnProduct {
     const dnnl::memory::desc any({inputs, outputs}, type, dnnl::memory::format_tag::any);
     const dnnl::memory::desc y({block_, outputs}, Type::f32, dnnl::memory::format_tag::ab);
     dnnl::primitive_attr attributes;
-    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);  // one per task: the library's is not for concurrent use
+    attributes.set_scratchpad_mode(
+        dnnl::scratchpad_mode::user);  // one per task: the library's is not for concurrent use
     omp_set_num_threads(1);
     description_ = dnnl::matmul::primitive_desc(dnnl::matmul::desc(x, any, y), attributes, engine_);
     product_ = dnnl::matmul(description_);
-    weights_ = pack(random_values(outputs * inputs), {{inputs, outputs}, Type::f32, dnnl::memory::format_tag::ba},
+    weights_ = pack(random_values(outputs * inputs),
+                    {{inputs, outputs}, Type::f32, dnnl::memory::format_tag::ba},
                     description_.weights_desc());
-    x_ = pack(random_values(rows * inputs), {{rows, inputs}, Type::f32, dnnl::memory::format_tag::ab},
+    x_ = pack(random_values(rows * inputs),
+              {{rows, inputs}, Type::f32, dnnl::memory::format_tag::ab},
               {{rows, inputs}, type, dnnl::memory::format_tag::ab});
     y_.reset(rows * outputs);
   }
@@ -68,9 +72,11 @@ class OneDnnProduct {
     tbb::parallel_for(std::int64_t{0}, rows_ / block_, [&](std::int64_t b) {
       omp_set_num_threads(1);
       dnnl::stream stream(engine_);
-      char* x = static_cast<char*>(x_.get_data_handle()) + b * block_ * inputs_ * (type_ == Type::f32 ? 4 : 2);
+      char* x = static_cast<char*>(x_.get_data_handle()) +
+                b * block_ * inputs_ * (type_ == Type::f32 ? 4 : 2);
       const dnnl::memory source(description_.src_desc(), engine_, x);
-      const dnnl::memory target(description_.dst_desc(), engine_, y_.data() + b * block_ * outputs_);
+      const dnnl::memory target(description_.dst_desc(), engine_,
+                                y_.data() + b * block_ * outputs_);
       const dnnl::memory scratchpad(description_.scratchpad_desc(), engine_);
       product_.execute(stream, {{DNNL_ARG_SRC, source},
                                 {DNNL_ARG_WEIGHTS, weights_},
@@ -81,7 +87,8 @@ class OneDnnProduct {
   }
 
  private:
-  dnnl::memory pack(std::vector<float> values, const dnnl::memory::desc& plain, const dnnl::memory::desc& packed) {
+  dnnl::memory pack(std::vector<float> values, const dnnl::memory::desc& plain,
+                    const dnnl::memory::desc& packed) {
     dnnl::memory from(plain, engine_, values.data()), to(packed, engine_);
     dnnl::stream stream(engine_);
     dnnl::reorder(from, to).execute(stream, from, to);
@@ -98,8 +105,10 @@ class OneDnnProduct {
   engine::Buffer<float> y_;
 };
 
-double our_seconds(engine::Compute compute, std::int64_t rows, std::int64_t outputs, std::int64_t inputs) {
-  engine::PanelMatrix matrix(engine::product_kernel(engine::detected_isa(), compute), outputs, inputs);
+double our_seconds(engine::Compute compute, std::int64_t rows, std::int64_t outputs,
+                   std::int64_t inputs) {
+  engine::PanelMatrix matrix(engine::product_kernel(engine::detected_isa(), compute), outputs,
+                             inputs);
   const std::vector<float> weights = random_values(outputs * inputs);
   for (std::int64_t r = 0; r < outputs; ++r) matrix.set_row(r, weights.data() + r * inputs);
   engine::Activations x(compute, inputs);
@@ -117,8 +126,10 @@ struct Product {
 };
 
 void print(const char* name, const char* compute, double work, double ours, double theirs) {
-  std::printf("{\"product\": \"%s\", \"compute\": \"%s\", \"tflops\": %.3f, \"onednn_tflops\": %.3f, \"ratio\": %.2f}\n",
-              name, compute, work / ours, work / theirs, theirs / ours);
+  std::printf(
+      "{\"product\": \"%s\", \"compute\": \"%s\", \"tflops\": %.3f, \"onednn_tflops\": %.3f, "
+      "\"ratio\": %.2f}\n",
+      name, compute, work / ours, work / theirs, theirs / ours);
 }
 
 void compare(const std::vector<Product>& products, std::int64_t rows, engine::Compute compute) {
@@ -147,10 +158,12 @@ int main(int argc, char** argv) {
   const engine::HyperParameters& p = weights->parameters();
   const std::int64_t rows = argc > 2 ? std::stol(argv[2]) : 512;
   const std::int64_t heads = p.heads * p.head_dim, kv = p.kv_heads * p.head_dim;
-  const std::vector<Product> products = {{"query_key_value", p.layers, heads + 2 * kv, p.hidden_size},
-                                         {"attention_output", p.layers, p.hidden_size, heads},
-                                         {"gate_up", p.layers, 2 * p.intermediate_size, p.hidden_size},
-                                         {"down", p.layers, p.hidden_size, p.intermediate_size},
-                                         {"output_matrix", 1, p.vocab_size, p.hidden_size}};
-  for (const auto compute : {engine::Compute::bf16, engine::Compute::f32}) compare(products, rows, compute);
+  const std::vector<Product> products = {
+      {"query_key_value", p.layers, heads + 2 * kv, p.hidden_size},
+      {"attention_output", p.layers, p.hidden_size, heads},
+      {"gate_up", p.layers, 2 * p.intermediate_size, p.hidden_size},
+      {"down", p.layers, p.hidden_size, p.intermediate_size},
+      {"output_matrix", 1, p.vocab_size, p.hidden_size}};
+  for (const auto compute : {engine::Compute::bf16, engine::Compute::f32})
+    compare(products, rows, compute);
 }

@@ -11,11 +11,11 @@ file of ids, at least context + steps. Prints one JSON object.
 import argparse
 import copy
 import json
-import pathlib
 import time
 
 import torch
-from transformers import AutoModelForCausalLM
+
+import torch_model
 
 
 def sign_mean(x):
@@ -33,17 +33,10 @@ def quantise_from(cache, first, last):
 @torch.inference_mode()
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--model", required=True)
-    parser.add_argument("--tokens", required=True)
-    parser.add_argument("--context", type=int, default=1024)
-    parser.add_argument("--steps", type=int, default=32)
+    torch_model.add_arguments(parser, context=1024, steps=32)
     parser.add_argument("--schemes", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
-    torch.set_num_threads(args.threads)
-    path = pathlib.Path(args.model)
-    model = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=torch.bfloat16).eval()
-    ids = torch.tensor([int(t) for t in open(args.tokens).read().split()])[: args.context + args.steps]
+    model, ids = torch_model.open_model(args)
 
     begin = time.perf_counter()
     exact = model(ids[None, : args.context - 1], use_cache=True, logits_to_keep=1).past_key_values

@@ -137,7 +137,7 @@ DGAP_INLINE Range encode_group(const GroupFormat& format, const float* x, int n,
     encode_lanes(SignMean{from_half(range.scale) > 0.0f ? 0.0f : kInfinity}, x, n, codes);
   } else if constexpr (is_ggml_block(kQuantizer)) {
     range = encode_ggml_block<kQuantizer>(format, x, codes);
-  } else if constexpr (kQuantizer == Quantizer::codebook || kQuantizer == Quantizer::normal_float ||
+  } else if constexpr (kQuantizer == Quantizer::codebook ||
                        kQuantizer == Quantizer::turboquant_mse) {
     range = encode_levels<kQuantizer>(format, x, n, codes);
   } else if constexpr (kQuantizer == Quantizer::lloyd_max) {

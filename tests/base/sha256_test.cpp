@@ -18,7 +18,8 @@ TEST(Sha256, PiecesEqualTheWhole) {
   std::string text;
   for (int i = 0; i < 300; ++i) text += static_cast<char>(i * 7);
   for (std::size_t first = 0; first < text.size(); first += 13) {
-    for (const std::size_t second : {std::size_t{0}, std::size_t{1}, std::size_t{63}, std::size_t{64}, std::size_t{65}}) {
+    for (const std::size_t second :
+         {std::size_t{0}, std::size_t{1}, std::size_t{63}, std::size_t{64}, std::size_t{65}}) {
       Sha256 hash, portable(true);
       portable.update(text);
       hash.update(std::string_view(text).substr(0, first));

@@ -2,12 +2,11 @@
 
 #include <gmock/gmock.h>
 
-#include <functional>
-
 #include "base/error.hpp"
 #include "collector/csv.hpp"
 #include "collector/plain_text.hpp"
 #include "corpus_folder.hpp"
+#include "tests/testing/message_of.hpp"
 
 namespace dgap::collector {
 namespace {
@@ -15,18 +14,10 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::message_of;
 using testing::RecordingProgress;
 using testing::TemporaryFolder;
 using testing::write_text;
-
-std::string message_of(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const base::Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 std::vector<std::vector<std::string>> fields_of(std::string_view text) {
   std::vector<std::vector<std::string>> fields;

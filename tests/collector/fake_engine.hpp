@@ -52,8 +52,7 @@ class FakeDecoder : public engine::Decoder {
     return std::make_unique<Sequence>(*this, capacity);
   }
 
-  std::unique_ptr<engine::Sequence> begin_quantized(
-      const schemas::Scheme& scheme) const override {
+  std::unique_ptr<engine::Sequence> begin_quantized(const schemas::Scheme& scheme) const override {
     ++begun_quantized;
     return std::make_unique<Sequence>(*this, info_.context_length, scheme);
   }

@@ -1,7 +1,6 @@
 // The layouts besides pg19: texts, jsonl and chat; and what surrounds a book.
 #include <gmock/gmock.h>
 
-#include <functional>
 #include <map>
 #include <set>
 
@@ -10,6 +9,7 @@
 #include "collector/corpus.hpp"
 #include "collector/plain_text.hpp"
 #include "corpus_folder.hpp"
+#include "tests/testing/message_of.hpp"
 
 namespace dgap::collector {
 namespace {
@@ -17,19 +17,11 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::message_of;
 using testing::RecordingProgress;
 using ::testing::SizeIs;
 using testing::TemporaryFolder;
 using testing::write_text;
-
-std::string message_of(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const base::Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 class LayoutsTest : public ::testing::Test {
  protected:
@@ -160,17 +152,21 @@ TEST_F(LayoutsTest, FaultsOfALineNameFileLineAndKey) {
     return refusal();
   };
   EXPECT_THAT(refused("{\"text\": \"a\"}\n{\"text\": 3}\n"),
-              HasSubstr("x.jsonl:2: \"text\" is number"));
-  EXPECT_THAT(refused("{\"body\": \"a\"}\n"), HasSubstr("x.jsonl:1: has no key \"text\""));
-  EXPECT_THAT(refused("{\"text\": \"a\"\n"), HasSubstr("x.jsonl:1: is not JSON"));
-  EXPECT_THAT(refused("{\"text\": \"\xff\"}\n"), HasSubstr("x.jsonl:1: is not JSON"));
-  EXPECT_THAT(refused("[1]\n"), HasSubstr("x.jsonl:1: is not a JSON object"));
+              HasSubstr("x.jsonl:2: text: is 3; expected a text"));
+  EXPECT_THAT(refused("{\"body\": \"a\"}\n"), HasSubstr("x.jsonl:1: text: is missing"));
+  EXPECT_THAT(refused("{\"text\": \"a\"\n"), HasSubstr("x.jsonl:1: is not valid JSON"));
+  EXPECT_THAT(refused("{\"text\": \"\xff\"}\n"), HasSubstr("x.jsonl:1: is not valid JSON"));
+  EXPECT_THAT(refused("[1]\n"), HasSubstr("x.jsonl:1: does not hold a JSON object"));
   EXPECT_THAT(refused("\n \n"), HasSubstr("holds no lines"));
-  EXPECT_THAT(refused("{\"text\": \"a\", \"id\": [1]}\n"), HasSubstr("\"id\" must be"));
+  EXPECT_THAT(refused("{\"text\": \"a\", \"text\": \"b\"}\n"),
+              HasSubstr("x.jsonl:1: has the key \"text\" twice"));
+  EXPECT_THAT(refused("{\"text\": \"a\", \"id\": \"\"}\n"), HasSubstr("x.jsonl:1: id: is empty"));
+  EXPECT_THAT(refused("{\"text\": \"a\", \"id\": [1]}\n"),
+              HasSubstr("x.jsonl:1: id: is [1]; expected an integer"));
   EXPECT_THAT(refused("{\"text\": \"a\", \"id\": 1}\n{\"text\": \"b\", \"id\": \"1\"}\n"),
               HasSubstr("x.jsonl:2: is also"));
   EXPECT_THAT(refused("{\"text\": " + std::string(100000, '[') + "\n"),
-              HasSubstr("nested too deeply"));
+              HasSubstr("nested more than 64 deep"));
   corpus_.path = (folder_ / "none.jsonl").string();
   EXPECT_THAT(refusal(), HasSubstr("none.jsonl"));
 }
@@ -194,9 +190,9 @@ TEST_F(LayoutsTest, ConversationsAreWrittenInTheModelsTemplate) {
   EXPECT_EQ(read_book(corpus_, list().front()).text,
             "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHello.<|im_end|>\n");
   write_text(folder_ / "x.jsonl", "{\"messages\": [{\"role\": \"user\"}]}\n");
-  EXPECT_THAT(refusal(), HasSubstr("x.jsonl:1: message 1: has no key \"content\""));
+  EXPECT_THAT(refusal(), HasSubstr("x.jsonl:1: messages.0.content: is missing"));
   write_text(folder_ / "x.jsonl", "{\"messages\": []}\n");
-  EXPECT_THAT(refusal(), HasSubstr("\"messages\" must be a list"));
+  EXPECT_THAT(refusal(), HasSubstr("messages: must be a list"));
   write_text(folder_ / "x.jsonl", "{\"messages\": [{\"role\": \"owner\", \"content\": \"x\"}]}\n");
   EXPECT_THAT(refusal(), HasSubstr("x.jsonl:1: role \"owner\" is not one of"));
 }

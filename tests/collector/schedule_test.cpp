@@ -84,7 +84,7 @@ TEST_F(ScheduleTest, OrderAndParts) {
   EXPECT_THAT(parts, ElementsAre(P(0, 3), P(3, 4), P(4, 6), P(6, 8)));  // no part holds two splits
   EXPECT_EQ(s.units, 8);
   EXPECT_EQ(s.books[0].tokens, 400);
-  EXPECT_EQ(s.books[0].text_sha256, base::sha256_hex(testing::random_text(400, 1)));
+  EXPECT_EQ(s.books[0].book.text_sha256, base::sha256_hex(testing::random_text(400, 1)));
 }
 
 TEST_F(ScheduleTest, PassesOfSeveralContextsStayWhole) {

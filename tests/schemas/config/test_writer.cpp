@@ -30,8 +30,9 @@ Config unusual() {
                    {.layers = {3}, .heads = {0}, .key = TensorScheme{}, .value = TensorScheme{}}};
   own.model_layers = 30, own.model_kv_heads = 3;
   c.precisions.push_back(own);
-  for (const char* name : {"asymkv-16-2", "kivi-2", "llamacpp-q8_0-q4_0", "vllm-fp8-unscaled",
-                           "vllm-k3v4_nc", "turboquant-2.5", "turboquant-prod-3", "kvarn-k4v2-g64-S3"})
+  for (const char* name :
+       {"asymkv-16-2", "kivi-2", "llamacpp-q8_0-q4_0", "vllm-fp8-unscaled", "vllm-k3v4_nc",
+        "turboquant-2.5", "turboquant-prod-3", "kvarn-k4v2-g64-S3"})
     c.precisions.push_back(preset(name));
   Scheme levels = preset("uniform-K1V1");
   levels.name = "levels", levels.family = "custom";

@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "synthetic_trace.hpp"
+#include "tests/testing/message_of.hpp"
 #include "trace_equality.hpp"
 
 namespace dgap::schemas {
@@ -19,19 +20,11 @@ namespace {
 using testing::expect_equal;
 using ::testing::HasSubstr;
 using testing::make_synthetic;
+using testing::message_of;
 using testing::SyntheticTrace;
 using testing::TemporaryFolder;
 
 const TraceSelection kEverything{{}, true, true, true};
-
-std::string message_of(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const base::Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(RoundTrip, Compact) {
   const TemporaryFolder folder;

@@ -6,6 +6,7 @@
 #include "base/files.hpp"
 #include "base/sha256.hpp"
 #include "synthetic_trace.hpp"
+#include "tests/testing/message_of.hpp"
 #include "trace_equality.hpp"
 
 namespace dgap::schemas {
@@ -13,17 +14,9 @@ namespace {
 
 using ::testing::HasSubstr;
 using testing::make_synthetic;
+using testing::message_of;
 using testing::SyntheticTrace;
 using testing::TemporaryFolder;
-
-std::string message_of(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const base::Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 class TraceSetTest : public ::testing::Test {
  protected:
