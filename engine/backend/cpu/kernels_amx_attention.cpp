@@ -1,6 +1,6 @@
-// Kernels for Intel AMX (AMX-BF16 with AVX512-BF16); compiled with those instruction sets.
+// Attention for Intel AMX (AMX-BF16 with AVX512-BF16).
 //
-// Attention keeps the accuracy of f32 where it matters: queries and keys are split into two bf16
+// It keeps the accuracy of f32 where it matters: queries and keys are split into two bf16
 // each (high + low, 16 bits of mantissa), and scores are low*high + high*high + high*low. Weights
 // and values are bf16 like all operands of a bf16 model; the weights' sum comes from the same
 // products (a channel of ones), so that their rounding cancels where it is systematic.
@@ -9,131 +9,12 @@
 // GHz: 272 tile products take 1.6 us, and the vector work beside them as long, since vector units
 // run at half their rate around tile products. Hence the pipeline below, and every saving in
 // weigh_pair.
-#include <immintrin.h>
-
 #include <cstdint>
 
-#include "engine/backend/cpu/kernels.hpp"
+#include "engine/backend/cpu/kernels_amx.hpp"
 
 namespace dgap::engine {
 namespace {
-
-constexpr int kSlabBytes = 64;                           // of a row in a slab
-constexpr int kPairBytes = 128;                          // of a row of a panel
-constexpr int kPanelStep = kDepthStep / 2 * kPairBytes;  // bytes of a panel per depth step
-
-struct alignas(64) TileConfig {
-  std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
-  std::uint16_t bytes_per_row[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-};
-constinit const TileConfig kTiles;
-
-// The compiler's tile loads do not say that they read memory: stores before them need a fence.
-inline void stores_happen() { asm volatile("" ::: "memory"); }
-
-void begin_tiles() { _tile_loadconfig(&kTiles); }
-void end_tiles() { _tile_release(); }
-
-// Tiles 0..3 hold C[32, 32] as {0, 1; 2, 3}; 4 and 5 rows of A, 6 and 7 columns of B.
-
-inline void zero_c() {
-  _tile_zero(0);
-  _tile_zero(1);
-  _tile_zero(2);
-  _tile_zero(3);
-}
-inline void load_c(const float* c, std::int64_t ldc, bool lower) {
-  const std::int64_t stride = ldc * 4;
-  stores_happen();
-  _tile_loadd(0, c, stride);
-  _tile_loadd(1, c + 16, stride);
-  if (!lower) return;
-  _tile_loadd(2, c + 16 * ldc, stride);
-  _tile_loadd(3, c + 16 * ldc + 16, stride);
-}
-inline void store_c(float* c, std::int64_t ldc, bool lower) {
-  const std::int64_t stride = ldc * 4;
-  _tile_stored(0, c, stride);
-  _tile_stored(1, c + 16, stride);
-  if (!lower) return;
-  _tile_stored(2, c + 16 * ldc, stride);
-  _tile_stored(3, c + 16 * ldc + 16, stride);
-}
-
-// Rows of A are used once per panel: streamed past the first-level cache, which keeps B.
-inline void load_a(const char* a) {
-  _tile_stream_loadd(4, a, kSlabBytes);
-  _tile_stream_loadd(5, a + 16 * kSlabBytes, kSlabBytes);
-}
-inline void load_b(const char* b) {
-  _tile_loadd(6, b, kPairBytes);
-  _tile_loadd(7, b + 64, kPairBytes);
-}
-inline void multiply_tiles() {
-  _tile_dpbf16ps(0, 4, 6);
-  _tile_dpbf16ps(1, 4, 7);
-  _tile_dpbf16ps(2, 5, 6);
-  _tile_dpbf16ps(3, 5, 7);
-}
-
-/// C += A B over `steps` depth steps, with a call of `between` after each; 32 rows of A, or 16
-/// without `lower`.
-template <class Between>
-inline void multiply(const char* a, std::int64_t a_step, const char* b, std::int64_t steps,
-                     bool lower, const Between& between) {
-  stores_happen();
-  for (std::int64_t s = 0; s < steps; ++s, a += a_step, b += kPanelStep, between()) {
-    load_b(b);
-    if (lower) {
-      load_a(a);
-      multiply_tiles();
-    } else {
-      _tile_stream_loadd(4, a, kSlabBytes);
-      _tile_dpbf16ps(0, 4, 6);
-      _tile_dpbf16ps(1, 4, 7);
-    }
-  }
-}
-
-/// Fetches the lines that a block of C will be written to, a few at a time: rows of logits lie far
-/// apart, and no hardware sees them coming.
-class CLines {
- public:
-  CLines(float* c, std::int64_t ldc, std::int64_t rows)
-      : next_(c), ldc_(ldc), left_(rows < 32 ? rows : 32) {}
-  void fetch(int rows) {
-    for (int i = 0; i < rows && left_ > 0; ++i, --left_, next_ += ldc_) {
-      _m_prefetchw(next_);
-      _m_prefetchw(next_ + 16);
-    }
-  }
-
- private:
-  float* next_;
-  std::int64_t ldc_, left_;
-};
-
-void product_amx(std::int64_t rows, std::int64_t depth, const void* a, std::int64_t a_rows,
-                 const void* panel, float* c, std::int64_t ldc, bool add) {
-  constexpr std::int64_t kSteps = 18;  // a piece of the panel that stays in the first-level cache
-  const std::int64_t slab = a_rows * kSlabBytes, steps = depth / kDepthStep;
-  for (std::int64_t s = 0; s < steps; s += kSteps, add = true) {
-    const char* first = static_cast<const char*>(a) + s * slab;
-    const char* b = static_cast<const char*>(panel) + s * kPanelStep;
-    const std::int64_t some = steps - s < kSteps ? steps - s : kSteps;
-    for (std::int64_t r = 0; r < rows; r += 32) {
-      const bool lower = r + 16 < rows;
-      if (add)
-        load_c(c + r * ldc, ldc, lower);
-      else
-        zero_c();
-      CLines lines(c + r * ldc, ldc, rows - r);
-      multiply(first + r * kSlabBytes, slab, b, some, lower, [&] { lines.fetch(4); });
-      store_c(c + r * ldc, ldc, lower);
-    }
-  }
-}
 
 constexpr int padded(int n, int step) { return (n + step - 1) / step * step; }
 int sum_rows(int head_dim) { return padded(head_dim + 1, 16); }
@@ -517,10 +398,7 @@ void attend_amx(int head_dim, const AttentionJob* jobs, int count) {
 
 }  // namespace
 
-extern const ProductKernel kAmxProduct;
 extern const AttentionKernel kAmxAttention;
-const ProductKernel kAmxProduct = {"avx512_amx_bf16", Compute::bf16, product_amx, begin_tiles,
-                                   end_tiles};
 const AttentionKernel kAmxAttention = {"avx512_amx_bf16", false,      key_bytes,   value_bytes,
                                        query_bytes,       sum_rows,   pack_keys,   pack_values,
                                        pack_queries,      attend_amx, begin_tiles, end_tiles};
