@@ -31,6 +31,7 @@ class ExactCache final : public KvCache {
   void read_values(int layer, int head, Copy copy, std::int64_t begin, std::int64_t end,
                    float* out) const override;
 
+  bool fine_keys(int, int) const override { return true; }
   bool rotates_queries(int, int) const override { return false; }
   void rotate_queries(int, int, std::int64_t, float*) const override {}
   void finish_values(int, int, std::int64_t, const float*, float*) const override {}

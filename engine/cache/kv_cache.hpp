@@ -63,6 +63,9 @@ class KvCache {
   /// need rotate_queries applied to a copy of the queries [rows, head_dim], in place.
   virtual bool rotates_queries(int layer, int head) const = 0;
   virtual void rotate_queries(int layer, int head, std::int64_t rows, float* queries) const = 0;
+  /// True when rounding a head's quantised keys to bf16 would show beside their quantisation.
+  virtual bool fine_keys(int layer, int head) const = 0;
+
   /// Turns sums over quantised values, sum_j p_j v_j [rows, head_dim], and their mass
   /// sum_j p_j [rows] into the model's space, in place: un-rotates and adds mass * mean.
   virtual void finish_values(int layer, int head, std::int64_t rows, const float* mass,

@@ -24,6 +24,9 @@ bool reads_keys_rotated(const TensorScheme& key) {
   return key.rotate && !key.center && !key.normalize;
 }
 
+/// Centred keys may be a small deviation from a large mean.
+bool is_fine(const TensorScheme& key) { return key.bits > (key.center ? 2 : 4); }
+
 const Scheme& checked(const Scheme& scheme, const ExactCache& prefix, std::int64_t length) {
   const CacheShape& shape = prefix.shape();
   schemas::validate(scheme, {shape.head_dim, shape.layers, shape.kv_heads});
@@ -75,7 +78,9 @@ QuantizedCache::Head QuantizedCache::make_head(int layer, int head) {
                       layer, head}),
           HeadTensor(values, {&prefix_, PrefixRows::Tensor::values, layer, head}),
           find_view(exact ? View() : View{scheme_.sink_tokens, keys.window, values.window}),
-          before_rope, !before_rope && reads_keys_rotated(key)};
+          before_rope,
+          !before_rope && reads_keys_rotated(key),
+          is_fine(key)};
 }
 
 const HeadTensor::Plan& QuantizedCache::plan(const TensorScheme& tensor) {

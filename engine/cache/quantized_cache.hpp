@@ -36,6 +36,7 @@ class QuantizedCache final : public KvCache {
                  float* out) const override;
   void read_values(int layer, int head, Copy copy, std::int64_t begin, std::int64_t end,
                    float* out) const override;
+  bool fine_keys(int layer, int head) const override { return at(layer, head).fine_keys; }
   bool rotates_queries(int layer, int head) const override {
     return at(layer, head).rotates_queries;
   }
@@ -60,7 +61,7 @@ class QuantizedCache final : public KvCache {
   struct Head {
     HeadTensor key, value;
     int view;
-    bool key_before_rope, rotates_queries;
+    bool key_before_rope, rotates_queries, fine_keys;
   };
   struct View {
     std::int64_t sinks = 0;

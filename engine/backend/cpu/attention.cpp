@@ -13,9 +13,9 @@
 namespace dgap::engine {
 namespace {
 
-constexpr std::int64_t kStagedTiles = 16;   // tiles held in the kernel's layout at a time
-constexpr std::int64_t kBlocksPerTask = 2;  // query blocks that pass over a tile together
-constexpr float kNothing = -1e30f;  // maximum of no score; finite, so that differences are numbers
+constexpr std::int64_t kStagedTiles = 8;    // tiles held in the kernel's layout at a time
+constexpr std::int64_t kBlocksPerTask = 8;  // query blocks that pass over a tile together
+constexpr float kNothing = -1e30f;  // top of no score; finite, so that differences are numbers
 constexpr float kLog2 = 0.693147181f;
 
 float* scratch(std::int64_t size) {
@@ -157,6 +157,9 @@ struct Attention::Call {
     return view(head).tiles[static_cast<std::size_t>(index)];
   }
   std::int64_t tiles(int head) const { return std::ssize(view(head).tiles); }
+  int key_parts(int head, const Plan::Tile& tile) const {
+    return tile.keys() == Copy::exact || cache.fine_keys(layer, head) ? 2 : 1;
+  }
   bool rotated(int head) const {
     return view(head).quantized_keys && cache.rotates_queries(layer, head);
   }
@@ -255,7 +258,7 @@ void Attention::stage(const Call& call, int head, std::int64_t index) const {
   }
   float* rows = scratch(kAttentionTile * head_dim_);
   read(rows, tile.keys(), read_keys);
-  kernel_.pack_keys(head_dim_, first, last, rows, keys);
+  kernel_.pack_keys(head_dim_, call.key_parts(head, tile), first, last, rows, keys);
   read(rows, tile.values(), read_values);
   kernel_.pack_values(head_dim_, first, last, rows, values);
 }
@@ -268,16 +271,18 @@ void Attention::attend(const Call& call, int head, std::int64_t first, std::int6
   alignas(64) std::int32_t bounds[kJobs][2][kPanel];
   int count = 0;
   const Plan::View& view = call.view(head);
+  const std::int64_t lanes = call.plan.rows_ * group_;
   last = std::min(last, call.tiles(head));
   for (std::int64_t index = first; index < last; ++index) {
     const Plan::Tile& tile = call.tile(head, index);
     const char* keys = staged(call, head, index);
     for (std::int64_t block = begin; block < end; ++block) {
       auto& [from, to] = bounds[count];
-      const auto lanes = static_cast<std::size_t>(block * kPanel);
-      clip(&view.low[tile.segment][lanes], &view.high[tile.segment][lanes],
+      const auto at = static_cast<std::size_t>(block * kPanel);
+      clip(&view.low[tile.segment][at], &view.high[tile.segment][at],
            static_cast<std::int32_t>(tile.base), from, to);
       jobs[count++] = {keys,
+                       call.key_parts(head, tile),
                        keys + key_bytes_,
                        query_block(call, head, block, tile.keys()),
                        from,
@@ -285,7 +290,7 @@ void Attention::attend(const Call& call, int head, std::int64_t first, std::int6
                        state(call, head, block, tile.values())};
     }
   }
-  kernel_.attend(head_dim_, jobs, count);
+  kernel_.attend(head_dim_, static_cast<int>(std::min<std::int64_t>(lanes, kPanel)), jobs, count);
 }
 
 /// Joins the two copies and writes the block's rows.

@@ -30,7 +30,7 @@ class Buffer {
     size_ = 0;
     if (size <= 0) return;
     const std::size_t wanted = static_cast<std::size_t>(size) * sizeof(T);
-    const std::size_t alignment = wanted >= 2 * kHugePage ? kHugePage : kLine;
+    const std::size_t alignment = wanted >= kHugePage ? kHugePage : kLine;
     const std::size_t bytes = (wanted + alignment - 1) / alignment * alignment;
     data_.reset(static_cast<T*>(std::aligned_alloc(alignment, bytes)));
     if (data_ == nullptr) throw std::bad_alloc();

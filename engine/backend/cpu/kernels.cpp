@@ -34,8 +34,8 @@ bool may_use_tiles() {
 bool has_amx_bf16() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
-  constexpr unsigned kAmxBf16 = 1u << 22, kAmxTile = 1u << 24;
-  return (d & kAmxBf16) != 0 && (d & kAmxTile) != 0 && may_use_tiles();
+  constexpr unsigned kAmxBf16 = 1u << 22, kAmxTile = 1u << 24, kVbmi = 1u << 1;
+  return (d & kAmxBf16) != 0 && (d & kAmxTile) != 0 && (c & kVbmi) != 0 && may_use_tiles();
 }
 
 bool has_avx512_bf16() {

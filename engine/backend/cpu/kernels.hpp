@@ -41,10 +41,10 @@ struct ProductKernel {
   void (*end)();
 };
 
-/// Softmax-weighted sums of one block of 32 queries over one copy of the keys, relative to the
-/// running maximum: lane l has weights 2^(score - maximum[l]).
+/// Softmax-weighted sums of one block of 32 queries over one copy of the keys: lane l has weights
+/// 2^(score - maximum[l]).
 struct AttentionState {
-  float* maximum;  // [32]
+  float* maximum;  // [32], of the scores so far, or a number of that order
   float* sums;     // [sum_rows, 32]: row i < head_dim sums weights * values of channel i, row
                    // head_dim sums the weights; rows after that are padding
 };
@@ -54,6 +54,7 @@ struct AttentionState {
 /// numbers.
 struct AttentionJob {
   const void* keys;
+  int key_parts;  // as packed
   const void* values;
   const void* queries;
   const std::int32_t* begin;  // [32]
@@ -68,12 +69,14 @@ struct AttentionKernel {
   std::size_t (*value_bytes)(int head_dim);  // of one tile
   std::size_t (*query_bytes)(int head_dim);  // of one block
   int (*sum_rows)(int head_dim);
-  /// Rows [first, last) of f32 [256, head_dim], both multiples of 32, into the tile.
-  void (*pack_keys)(int head_dim, int first, int last, const float* rows, void* tile);
+  /// Rows [first, last) of f32 [256, head_dim], both multiples of 32, into the tile. A key is the
+  /// sum of `parts`, 1 or 2, numbers of 8 bits.
+  void (*pack_keys)(int head_dim, int parts, int first, int last, const float* rows, void* tile);
   void (*pack_values)(int head_dim, int first, int last, const float* rows, void* tile);
   /// Queries [32, head_dim], times log2(e) / sqrt(head_dim).
   void (*pack_queries)(int head_dim, const float* rows, void* block);
-  void (*attend)(int head_dim, const AttentionJob* jobs, int count);  // in that order
+  /// The jobs in that order; lanes from `lanes` on (16 or 32) hold nothing.
+  void (*attend)(int head_dim, int lanes, const AttentionJob* jobs, int count);
   void (*begin)();
   void (*end)();
 };

@@ -28,66 +28,135 @@ inline void stores_happen() { asm volatile("" ::: "memory"); }
 void begin_tiles() { _tile_loadconfig(&kTiles); }
 void end_tiles() { _tile_release(); }
 
-// Tiles 0..3 hold C[32, 32] as {0, 1; 2, 3}; 4 and 5 rows of A, 6 and 7 columns of B.
-
-inline void zero_c() {
-  _tile_zero(0);
-  _tile_zero(1);
-  _tile_zero(2);
-  _tile_zero(3);
+// The compiler wants the number of a tile as a literal.
+template <int kTile>
+inline void load_tile(const float* from, std::int64_t stride) {
+  if constexpr (kTile == 0) _tile_loadd(0, from, stride);
+  if constexpr (kTile == 1) _tile_loadd(1, from, stride);
+  if constexpr (kTile == 2) _tile_loadd(2, from, stride);
+  if constexpr (kTile == 3) _tile_loadd(3, from, stride);
 }
-inline void load_c(const float* c, std::int64_t ldc, bool lower) {
-  const std::int64_t stride = ldc * 4;
-  stores_happen();
-  _tile_loadd(0, c, stride);
-  _tile_loadd(1, c + 16, stride);
-  if (!lower) return;
-  _tile_loadd(2, c + 16 * ldc, stride);
-  _tile_loadd(3, c + 16 * ldc + 16, stride);
+template <int kTile>
+inline void zero_tile() {
+  if constexpr (kTile == 0) _tile_zero(0);
+  if constexpr (kTile == 1) _tile_zero(1);
+  if constexpr (kTile == 2) _tile_zero(2);
+  if constexpr (kTile == 3) _tile_zero(3);
 }
-inline void store_c(float* c, std::int64_t ldc, bool lower) {
-  const std::int64_t stride = ldc * 4;
-  _tile_stored(0, c, stride);
-  _tile_stored(1, c + 16, stride);
-  if (!lower) return;
-  _tile_stored(2, c + 16 * ldc, stride);
-  _tile_stored(3, c + 16 * ldc + 16, stride);
+template <int kTile>
+inline void store_tile(float* to, std::int64_t stride) {
+  if constexpr (kTile == 0) _tile_stored(0, to, stride);
+  if constexpr (kTile == 1) _tile_stored(1, to, stride);
+  if constexpr (kTile == 2) _tile_stored(2, to, stride);
+  if constexpr (kTile == 3) _tile_stored(3, to, stride);
 }
 
-// Rows of A are used once per panel: streamed past the first-level cache, which keeps B.
-inline void load_a(const char* a) {
-  _tile_stream_loadd(4, a, kSlabBytes);
-  _tile_stream_loadd(5, a + 16 * kSlabBytes, kSlabBytes);
-}
-inline void load_b(const char* b) {
-  _tile_loadd(6, b, kPairBytes);
-  _tile_loadd(7, b + 64, kPairBytes);
-}
-inline void multiply_tiles() {
-  _tile_dpbf16ps(0, 4, 6);
-  _tile_dpbf16ps(1, 4, 7);
-  _tile_dpbf16ps(2, 5, 6);
-  _tile_dpbf16ps(3, 5, 7);
-}
+/// A block of up to 32 x 32 values of C.
+struct Block {
+  float* c;
+  std::int64_t ldc;   // floats between rows
+  bool add;           // to what C holds
+  bool right, lower;  // more than 16 columns; more than 16 rows
+};
 
-/// C += A B over `steps` depth steps, with a call of `between` after each; 32 rows of A, or 16
-/// without `lower`.
-template <class Between>
-inline void multiply(const char* a, std::int64_t a_step, const char* b, std::int64_t steps,
-                     bool lower, const Between& between) {
-  stores_happen();
-  for (std::int64_t s = 0; s < steps; ++s, a += a_step, b += kPanelStep, between()) {
-    load_b(b);
-    if (lower) {
-      load_a(a);
-      multiply_tiles();
-    } else {
-      _tile_stream_loadd(4, a, kSlabBytes);
-      _tile_dpbf16ps(0, 4, 6);
+/// Tiles 0..3 hold a block of C as {0, 1; 2, 3}; 4 and 5 rows of A, 6 and 7 columns of B.
+///
+/// A tile of C is stored only when the next block needs it: its store waits for the products that
+/// it sums, and products behind a waiting store do not begin.
+class Accumulators {
+ public:
+  Accumulators() = default;
+  ~Accumulators() { flush(); }
+  Accumulators(const Accumulators&) = delete;
+  Accumulators& operator=(const Accumulators&) = delete;
+
+  /// A depth step of a block: 32 rows of A, 64 bytes apart, times a panel's step.
+  void add(const Block& block, bool first, const char* a, const char* b) {
+    stores_happen();
+    first ? step<true>(block, a, b) : step<false>(block, a, b);
+  }
+
+  /// All blocks are in memory.
+  void flush() {
+    store<0>();
+    store<1>();
+    store<2>();
+    store<3>();
+  }
+
+  /// Products of rows of A with columns that stay in tiles 4..7, for depths of one or two steps:
+  /// half the loads, which are as scarce as products.
+  template <bool kTwoSteps, bool kRight>
+  void keep(const char* b) {
+    store<2>();  // which become rows of A
+    store<3>();
+    stores_happen();
+    _tile_loadd(4, b, kPairBytes);
+    if (kRight) _tile_loadd(5, b + 64, kPairBytes);
+    if (kTwoSteps) _tile_loadd(6, b + kPanelStep, kPairBytes);
+    if (kTwoSteps && kRight) _tile_loadd(7, b + kPanelStep + 64, kPairBytes);
+  }
+  /// Of 16 rows, whose second step lies `a_step` bytes after the first.
+  template <bool kTwoSteps, bool kRight>
+  void add_kept(const Block& block, bool first, const char* a, std::int64_t a_step) {
+    stores_happen();
+    _tile_stream_loadd(2, a, kSlabBytes);
+    if (kTwoSteps) _tile_stream_loadd(3, a + a_step, kSlabBytes);
+    if (first) open<0>(block);
+    _tile_dpbf16ps(0, 2, 4);
+    if (kTwoSteps) _tile_dpbf16ps(0, 3, 6);
+    if (!kRight) return;
+    if (first) open<1>(block);
+    _tile_dpbf16ps(1, 2, 5);
+    if (kTwoSteps) _tile_dpbf16ps(1, 3, 7);
+  }
+
+ private:
+  template <bool kFirst>
+  void step(const Block& block, const char* a, const char* b) {
+    _tile_loadd(6, b, kPairBytes);
+    _tile_stream_loadd(4, a, kSlabBytes);  // used once per panel: past the cache, which keeps B
+    if (kFirst) open<0>(block);
+    _tile_dpbf16ps(0, 4, 6);
+    if (block.right) {
+      _tile_loadd(7, b + 64, kPairBytes);
+      if (kFirst) open<1>(block);
       _tile_dpbf16ps(1, 4, 7);
     }
+    if (!block.lower) {
+      if (kFirst) store<2>(), store<3>();
+      return;
+    }
+    _tile_stream_loadd(5, a + 16 * kSlabBytes, kSlabBytes);
+    if (kFirst) open<2>(block);
+    _tile_dpbf16ps(2, 5, 6);
+    if (!block.right) return;
+    if (kFirst) open<3>(block);
+    _tile_dpbf16ps(3, 5, 7);
   }
-}
+
+  template <int kTile>
+  void open(const Block& block) {
+    store<kTile>();
+    float* c = block.c + kTile / 2 * 16 * block.ldc + kTile % 2 * 16;
+    if (block.add)
+      load_tile<kTile>(c, block.ldc * 4);
+    else
+      zero_tile<kTile>();
+    held_[kTile] = {c, block.ldc * 4};
+  }
+  template <int kTile>
+  void store() {
+    if (held_[kTile].c != nullptr) store_tile<kTile>(held_[kTile].c, held_[kTile].stride);
+    held_[kTile].c = nullptr;
+  }
+
+  struct Held {
+    float* c = nullptr;
+    std::int64_t stride = 0;
+  };
+  Held held_[4];
+};
 
 }  // namespace
 }  // namespace dgap::engine

@@ -1,14 +1,11 @@
-// Attention for Intel AMX (AMX-BF16 with AVX512-BF16).
+// Attention for Intel AMX (AMX-BF16 with AVX512-BF16 and AVX512-VBMI).
 //
-// It keeps the accuracy of f32 where it matters: queries and keys are split into two bf16
-// each (high + low, 16 bits of mantissa), and scores are low*high + high*high + high*low. Weights
-// and values are bf16 like all operands of a bf16 model; the weights' sum comes from the same
-// products (a channel of ones), so that their rounding cancels where it is systematic.
+// Queries, weights and values are bf16 like all operands of a bf16 model. A key is one bf16, or the
+// sum of two where one would lose what the cache holds (an FP16 key has 11 bits of mantissa).
 //
-// Times of a tile of 256 keys against 32 queries, head_dim 64, on a Sapphire Rapids core at 2.7
-// GHz: 272 tile products take 1.6 us, and the vector work beside them as long, since vector units
-// run at half their rate around tile products. Hence the pipeline below, and every saving in
-// weigh_pair.
+// Of a tile of 256 keys against 32 queries, head_dim 64, the tile unit alone takes 144 products of
+// 16 cycles (208 with keys of two parts), and the vector unit 2,560 operations on two ports. Hence
+// the pipeline below, which does both at once, and every saving in weights().
 #include <cstdint>
 
 #include "engine/backend/cpu/kernels_amx.hpp"
@@ -19,8 +16,8 @@ namespace {
 constexpr int padded(int n, int step) { return (n + step - 1) / step * step; }
 int sum_rows(int head_dim) { return padded(head_dim + 1, 16); }
 
-// A tile's keys: slabs of the high parts, then of the low parts. Its values, transposed: slabs of
-// 32 keys, a row per channel and one of ones. Queries: a panel of the high parts, then of the low.
+// A tile's keys: slabs of the first parts, then of the second parts. Its values, transposed: slabs
+// of 32 keys, a row per channel and one of ones. Queries: a panel.
 std::size_t key_half(int head_dim) {
   return sizeof(std::uint16_t) * kAttentionTile * static_cast<std::size_t>(padded(head_dim, 32));
 }
@@ -28,10 +25,9 @@ std::size_t key_bytes(int head_dim) { return 2 * key_half(head_dim); }
 std::size_t value_bytes(int head_dim) {
   return sizeof(std::uint16_t) * kAttentionTile * static_cast<std::size_t>(sum_rows(head_dim));
 }
-std::size_t query_half(int head_dim) {
+std::size_t query_bytes(int head_dim) {
   return sizeof(std::uint16_t) * kPanel * static_cast<std::size_t>(padded(head_dim, 32));
 }
-std::size_t query_bytes(int head_dim) { return 2 * query_half(head_dim); }
 
 struct Split {
   __m256i high, low;
@@ -48,7 +44,7 @@ inline __m512 load_some(const float* p, int n) {
   return _mm512_maskz_loadu_ps(n > 0 ? mask : __mmask16{0}, p);
 }
 
-void pack_keys(int head_dim, int first, int last, const float* rows, void* tile) {
+void pack_keys(int head_dim, int parts, int first, int last, const float* rows, void* tile) {
   auto* high = static_cast<char*>(tile);
   char* low = high + key_half(head_dim);
   for (int i = 0; i < padded(head_dim, 32); i += 16) {
@@ -56,7 +52,8 @@ void pack_keys(int head_dim, int first, int last, const float* rows, void* tile)
     for (int j = first; j < last; ++j) {
       const Split x = split(load_some(rows + j * head_dim + i, head_dim - i));
       _mm256_store_si256(reinterpret_cast<__m256i*>(high + column + j * kSlabBytes), x.high);
-      _mm256_store_si256(reinterpret_cast<__m256i*>(low + column + j * kSlabBytes), x.low);
+      if (parts == 2)
+        _mm256_store_si256(reinterpret_cast<__m256i*>(low + column + j * kSlabBytes), x.low);
     }
   }
 }
@@ -93,14 +90,6 @@ inline __m512i interleave(__m512 a, __m512 b) {
   return _mm512_permutexvar_epi16(order, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(b, a)));
 }
 
-/// The same, cut off after 8 bits instead of rounded.
-inline __m512i interleave_cut(__m512 a, __m512 b) {
-  const __m512i order =
-      _mm512_set_epi16(63, 31, 61, 29, 59, 27, 57, 25, 55, 23, 53, 21, 51, 19, 49, 17, 47, 15, 45,
-                       13, 43, 11, 41, 9, 39, 7, 37, 5, 35, 3, 33, 1);
-  return _mm512_permutex2var_epi16(_mm512_castps_si512(a), order, _mm512_castps_si512(b));
-}
-
 void pack_values(int head_dim, int first, int last, const float* rows, void* tile) {
   const int channels = sum_rows(head_dim);
   const std::uint32_t pair_of_ones = 0x3f803f80;
@@ -120,57 +109,63 @@ void pack_values(int head_dim, int first, int last, const float* rows, void* til
   }
 }
 
-/// Pairs of neighbouring values of a row, high parts and low parts.
-struct Pairs {
-  __m512i high, low;
-};
-inline Pairs split_pairs(const float* p, int n, __m512 scale) {
-  const Split a = split(_mm512_mul_ps(load_some(p, n), scale));
-  const Split b = split(_mm512_mul_ps(load_some(p + 16, n - 16), scale));
-  return {_mm512_inserti64x4(_mm512_castsi256_si512(a.high), b.high, 1),
-          _mm512_inserti64x4(_mm512_castsi256_si512(a.low), b.low, 1)};
-}
-
 void pack_queries(int head_dim, const float* rows, void* block) {
   const __m512 scale = _mm512_set1_ps(1.44269504f / __builtin_sqrtf(static_cast<float>(head_dim)));
-  auto* high = static_cast<char*>(block);
-  char* low = high + query_half(head_dim);
+  const auto scaled = [&](const float* p, int n) { return _mm512_mul_ps(load_some(p, n), scale); };
   for (int i = 0; i < head_dim; i += 32)
     for (int lane = 0; lane < kPanel; lane += 16) {
-      __m512i highs[16], lows[16];  // lanes x pairs, then pairs x lanes
+      __m512i pairs[16];  // lanes x pairs, then pairs x lanes
       for (int l = 0; l < 16; ++l) {
-        const Pairs p = split_pairs(rows + (lane + l) * head_dim + i, head_dim - i, scale);
-        highs[l] = p.high, lows[l] = p.low;
+        const float* row = rows + (lane + l) * head_dim + i;
+        pairs[l] = reinterpret_cast<__m512i>(
+            _mm512_cvtne2ps_pbh(scaled(row + 16, head_dim - i - 16), scaled(row, head_dim - i)));
       }
-      transpose(highs);
-      transpose(lows);
-      for (int p = 0; p < 16; ++p) {
-        const std::int64_t at = (i / 2 + p) * kPairBytes + lane * 4;
-        _mm512_store_si512(high + at, highs[p]);
-        _mm512_store_si512(low + at, lows[p]);
-      }
+      transpose(pairs);
+      for (int p = 0; p < 16; ++p)
+        _mm512_store_si512(static_cast<char*>(block) + (i / 2 + p) * kPairBytes + lane * 4,
+                           pairs[p]);
     }
 }
 
-/// 2^x for x <= 0, exact at 0: relative error below 1.3e-7.
-inline __m512 exp2_of_negative(__m512 x) {
-  const __m512 n = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  const __m512 r = _mm512_sub_ps(x, n);
-  __m512 p = _mm512_set1_ps(1.5345812e-4f);  // minimax on [-.5, .5]
-  for (const float c :
-       {1.3399931e-3f, 9.6184890e-3f, 5.5503288e-2f, 2.4022647e-1f, 6.9314721e-1f, 1.0f})
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(c));
-  return _mm512_scalef_ps(p, n);
-}
+// Weights are 2^(score - top) in bf16, top an integer that no score exceeds by more than 1. A score
+// is added to a float whose last place is 1/256: that leaves the exponent, biased as bf16 wants it,
+// and eight bits of the fraction f of score - top in the low half of the sum. 2^f - 1 is
+// f - bend(f); a bit more than bf16 holds is rounded off at the end.
+constexpr float kWeightOfZero = 49152.0f;  // 1.5 * 2^15: its low half is 0, which is the weight 0
+constexpr float kWeightOfOne = kWeightOfZero + 127.0f;
+constexpr float kHalf = 1.0f / 256.0f;  // of the last place of a weight
+// Ors together, the sums of scores up to top + 1 have no bit that these have not.
+constexpr std::int32_t kInRange = 0x47407fff;
+// A new top lies so far above the scores that it was made for that hardly any exceeds it later.
+constexpr float kSlack = 16.0f;
 
-/// The same to 8e-5, for weights, which are cut to bf16 after; 0 for -infinity, NaN for NaN.
-inline __m512 weight(__m512 x) {
-  const __m512 r = _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);  // x - floor(x)
-  __m512 p = _mm512_set1_ps(7.8024523e-2f);  // minimax on [0, 1]
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(2.2606716e-1f));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(6.9583354e-1f));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(9.9992522e-1f));
-  return _mm512_scalef_ps(p, x);  // p 2^floor(x)
+/// 256 (1 + f - 2^f), in the middle of every 64th of f.
+struct alignas(64) Bend {
+  std::uint8_t at[64];
+};
+constexpr Bend make_bend() {
+  Bend bend = {};
+  for (int i = 0; i < 64; ++i) {
+    const double f = (4 * i + 1.0) / 256, x = 0.69314718055994531 * f;
+    double power = 1, term = 1;
+    for (int k = 1; k < 20; ++k) power += term *= x / k;
+    bend.at[i] = static_cast<std::uint8_t>(256 * (1 + f - power) + 0.5);
+  }
+  return bend;
+}
+constinit const Bend kBend = make_bend();
+
+/// Weights of the scores of two slots, as pairs; shift = kWeightOfOne + kHalf - top. `seen` gathers
+/// bits.
+inline __m512i weights(__m512 first, __m512 second, __m512 shift, __m512i bend, __m512i& seen) {
+  const __m512 least = _mm512_set1_ps(kWeightOfZero);
+  const __m512i a = _mm512_castps_si512(_mm512_max_ps(least, _mm512_add_ps(first, shift)));
+  const __m512i b = _mm512_castps_si512(_mm512_max_ps(least, _mm512_add_ps(second, shift)));
+  seen = _mm512_ternarylogic_epi32(seen, a, b, 0xfe);
+  const __m512i pairs = _mm512_mask_blend_epi16(0xaaaaaaaa, a, _mm512_slli_epi32(b, 16));
+  const __m512i bends =
+      _mm512_maskz_permutexvar_epi8(0x5555555555555555, _mm512_srli_epi16(pairs, 2), bend);
+  return _mm512_srli_epi16(_mm512_sub_epi16(pairs, bends), 1);
 }
 
 constexpr int kUnitSlots = 128;
@@ -179,11 +174,9 @@ constexpr int kUnitSlots = 128;
 /// as a bf16 panel: half the bytes, so that writing trails reading.
 struct Unit {
   const AttentionJob* job = nullptr;
-  int first = 0, last = 0;          // slots of the tile, multiples of 32
-  int all_first = 0, all_last = 0;  // slots that every lane sees
-  float* scores = nullptr;          // [128, 32], of slots first, first + 1, ...
-  __m512 top[2], rescale[2];        // maximum of the scores so far; 2^(old maximum - top)
-  bool moved = false;               // rescale is not 1 everywhere
+  int first = 0, last = 0;  // slots of the tile, multiples of 32
+  bool masked = false;      // some lane does not see some slot
+  float* scores = nullptr;  // [128, 32], of slots first, first + 1, ...
 };
 
 /// The units of a list of jobs, in order.
@@ -198,7 +191,7 @@ class Units {
     unit.first = slot_;
     unit.last = (slot_ / kUnitSlots + 1) * kUnitSlots;  // whatever the block sees of the tile
     unit.last = unit.last < range_.last ? unit.last : range_.last;
-    unit.all_first = range_.all_first, unit.all_last = range_.all_last;
+    unit.masked = unit.first < range_.all_first || unit.last > range_.all_last;
     unit.scores = scores;
     slot_ = unit.last;
     return true;
@@ -216,184 +209,205 @@ class Units {
   int slot_ = 0;
 };
 
-/// Finds the maximum of a unit's scores, some slots at a time.
-class Maximum {
+/// A pipeline over units: while the vector unit turns the scores of one into weights, the tile unit
+/// sums the values of the one before and computes the scores of the one after, which take the place
+/// of those weights. kHalves: 1 where only the first 16 lanes hold queries.
+template <int kHalves>
+class Pipeline {
  public:
-  explicit Maximum(Unit& unit) : unit_(unit) {
-    if (unit.first < unit.all_first || unit.last > unit.all_last) mask();
-    const float* old = unit.job->state.maximum;
-    for (int h = 0; h < 2; ++h) top_[h][0] = top_[h][1] = _mm512_loadu_ps(old + 16 * h);
-  }
+  explicit Pipeline(int head_dim)
+      : head_dim_(head_dim), steps_(padded(head_dim, 32) / kDepthStep), rows_(sum_rows(head_dim)) {}
 
-  void advance() {
-    if (slot_ == unit_.last - unit_.first) return;
-    constexpr int kSome = 16;
-    const float* scores = unit_.scores + slot_ * kPanel;
-    for (int j = 0; j < kSome; j += 2)
-      for (int i = 0; i < 2; ++i)
-        for (int h = 0; h < 2; ++h)
-          top_[h][i] =
-              _mm512_max_ps(_mm512_load_ps(scores + (j + i) * kPanel + 16 * h), top_[h][i]);
-    slot_ += kSome;
-  }
-
-  /// Moves the state's maximum; its sums are left to rescale.
-  void finish() {
-    while (slot_ < unit_.last - unit_.first) advance();
-    __mmask16 moved = 0;
-    for (int h = 0; h < 2; ++h) {
-      float* maximum = unit_.job->state.maximum + 16 * h;
-      const __m512 old = _mm512_loadu_ps(maximum);
-      unit_.top[h] = _mm512_max_ps(top_[h][0], top_[h][1]);
-      unit_.rescale[h] = exp2_of_negative(_mm512_sub_ps(old, unit_.top[h]));
-      moved |= _mm512_cmp_ps_mask(unit_.top[h], old, _CMP_NEQ_UQ);
-      _mm512_storeu_ps(maximum, unit_.top[h]);
+  void run(Units units) {
+    alignas(64) float scores[2][kUnitSlots * kPanel];
+    Unit before, now, after;
+    if (!units.next(now, scores[0])) return;
+    score(now, [] {});
+    tiles_.flush();
+    for (int turn = 1; now.job != nullptr; turn = 1 - turn) {
+      if (!units.next(after, scores[turn])) after.job = nullptr;
+      weigh(now, before, after);
+      before = now, now = after;
     }
-    unit_.moved = moved != 0;
+    sum_values(before, [] {});
+    tiles_.flush();
   }
 
  private:
+  /// Scores of the unit; calls `between` after every few tile products.
+  template <class Between>
+  void score(const Unit& unit, const Between& between) {
+    if (steps_ == 1) return score_kept<false>(unit, between);
+    if (steps_ == 2) return score_kept<true>(unit, between);
+    constexpr std::int64_t kSlab = kAttentionTile * kSlabBytes;
+    const auto* keys = static_cast<const char*>(unit.job->keys) + unit.first * kSlabBytes;
+    const auto* queries = static_cast<const char*>(unit.job->queries);
+    const std::size_t second = key_half(head_dim_);
+    for (int slot = 0; slot < unit.last - unit.first; slot += 32, keys += 32 * kSlabBytes) {
+      const Block block = {unit.scores + slot * kPanel, kPanel, false, kHalves == 2, true};
+      for (int s = 0; s < steps_; ++s) {
+        tiles_.add(block, s == 0, keys + s * kSlab, queries + s * kPanelStep);
+        between();
+      }
+      if (unit.job->key_parts == 1) continue;
+      for (int s = 0; s < steps_; ++s) {
+        tiles_.add(block, false, keys + second + s * kSlab, queries + s * kPanelStep);
+        between();
+      }
+    }
+  }
+
+  /// The same for head_dim up to 64.
+  template <bool kTwoSteps, class Between>
+  void score_kept(const Unit& unit, const Between& between) {
+    constexpr std::int64_t kSlab = kAttentionTile * kSlabBytes;
+    constexpr bool kRight = kHalves == 2;
+    const auto* keys = static_cast<const char*>(unit.job->keys) + unit.first * kSlabBytes;
+    tiles_.template keep<kTwoSteps, kRight>(static_cast<const char*>(unit.job->queries));
+    for (int slot = 0; slot < unit.last - unit.first; slot += 16, keys += 16 * kSlabBytes) {
+      const Block block = {unit.scores + slot * kPanel, kPanel, false, kRight, false};
+      tiles_.template add_kept<kTwoSteps, kRight>(block, true, keys, kSlab);
+      between();
+      if (unit.job->key_parts == 1) continue;
+      tiles_.template add_kept<kTwoSteps, kRight>(block, false, keys + key_half(head_dim_), kSlab);
+      between();
+    }
+  }
+
+  /// Sums of values of the unit, likewise.
+  template <class Between>
+  void sum_values(const Unit& unit, const Between& between) {
+    const int steps = (unit.last - unit.first) / kDepthStep;
+    const char* values = static_cast<const char*>(unit.job->values) +
+                         std::int64_t{unit.first / 32} * rows_ * kSlabBytes;
+    const auto* weights = reinterpret_cast<const char*>(unit.scores);
+    for (int i = 0; i < rows_; i += 32) {
+      const Block block = {unit.job->state.sums + i * kPanel, kPanel, true, kHalves == 2,
+                           i + 16 < rows_};
+      for (int s = 0; s < steps; ++s) {
+        tiles_.add(block, s == 0, values + (s * rows_ + i) * kSlabBytes, weights + s * kPanelStep);
+        between();
+      }
+    }
+  }
+
+  /// Weights of `now`, beside the values of `before` and the scores of `after`.
+  void weigh(const Unit& now, const Unit& before, const Unit& after) {
+    Weigher weigher(now);
+    const auto between = [&] { weigher.advance(); };
+    if (before.job != nullptr) sum_values(before, between);
+    if (after.job != nullptr) score(after, between);
+    if (!weigher.finish()) weigh_anew(now);
+  }
+
+  /// Turns a unit's scores into weights, some slots at a time.
+  class Weigher {
+   public:
+    explicit Weigher(const Unit& unit) : unit_(unit), left_(unit.last - unit.first) {
+      for (int h = 0; h < kHalves; ++h) {
+        shift_[h] = _mm512_sub_ps(_mm512_set1_ps(kWeightOfOne + kHalf),
+                                  _mm512_loadu_ps(unit.job->state.maximum + 16 * h));
+        seen_[h] = _mm512_setzero_si512();
+      }
+    }
+
+    void advance() {
+      if (left_ == 0) return;
+      constexpr int kSome = 8;
+      const int slot = unit_.last - unit_.first - left_;
+      if (unit_.masked) mask(unit_, slot, slot + kSome);
+      const float* scores = unit_.scores + slot * kPanel;
+      char* to = reinterpret_cast<char*>(unit_.scores) + slot / 2 * kPairBytes;
+      const __m512i bend = _mm512_load_si512(&kBend);
+#pragma GCC unroll 4
+      for (int j = 0; j < kSome; j += 2, scores += 2 * kPanel, to += kPairBytes) {
+        __m512i pairs[kHalves];
+        for (int h = 0; h < kHalves; ++h)
+          pairs[h] = weights(_mm512_load_ps(scores + 16 * h),
+                             _mm512_load_ps(scores + kPanel + 16 * h), shift_[h], bend, seen_[h]);
+        for (int h = 0; h < kHalves; ++h) _mm512_store_si512(to + 64 * h, pairs[h]);
+      }
+      left_ -= kSome;
+    }
+
+    /// False where a score is above the top or no number: then the weights are void.
+    bool finish() {
+      while (left_ > 0) advance();
+      __mmask16 out = 0;
+      for (const __m512i& bits : seen_)
+        out |= _mm512_test_epi32_mask(bits, _mm512_set1_epi32(~kInRange));
+      return out == 0;
+    }
+
+   private:
+    const Unit& unit_;
+    int left_;  // slots
+    __m512 shift_[kHalves];
+    __m512i seen_[kHalves];
+  };
+
   /// Scores that a lane does not see become -infinity.
-  void mask() const {
-    for (int h = 0; h < 2; ++h) {
-      const __m512i begin = _mm512_loadu_si512(unit_.job->begin + 16 * h);
-      const __m512i end = _mm512_loadu_si512(unit_.job->end + 16 * h);
-      for (int j = unit_.first; j < unit_.last; ++j) {
-        const __m512i slot = _mm512_set1_epi32(j);
+  static void mask(const Unit& unit, int from, int until) {
+    for (int h = 0; h < kHalves; ++h) {
+      const __m512i begin = _mm512_loadu_si512(unit.job->begin + 16 * h);
+      const __m512i end = _mm512_loadu_si512(unit.job->end + 16 * h);
+      for (int j = from; j < until; ++j) {
+        const __m512i slot = _mm512_set1_epi32(unit.first + j);
         const __mmask16 seen =
             _mm512_mask_cmplt_epi32_mask(_mm512_cmple_epi32_mask(begin, slot), slot, end);
-        float* p = unit_.scores + (j - unit_.first) * kPanel + 16 * h;
+        float* p = unit.scores + j * kPanel + 16 * h;
         _mm512_store_ps(
             p, _mm512_mask_mov_ps(_mm512_set1_ps(-__builtin_inff()), seen, _mm512_load_ps(p)));
       }
     }
   }
 
-  Unit& unit_;
-  __m512 top_[2][2];  // [lane / 16][slot % 2]
-  int slot_ = 0;
+  /// The same with a top that suits the unit: rare, so nothing is overlapped.
+  void weigh_anew(const Unit& unit) {
+    tiles_.flush();
+    score(unit, [] {});
+    tiles_.flush();
+    if (unit.masked) mask(unit, 0, unit.last - unit.first);
+    for (int h = 0; h < kHalves; ++h) raise_top(unit, 16 * h);
+    Weigher(unit).finish();
+  }
+
+  /// Gives lanes with a score above their top a new one, and scales their sums to it; lanes with a
+  /// score that is no number get sums that are none.
+  void raise_top(const Unit& unit, int lane) const {
+    const __m512 infinity = _mm512_set1_ps(__builtin_inff());
+    float* top = unit.job->state.maximum + lane;
+    const __m512 old = _mm512_loadu_ps(top);
+    __m512 highest = _mm512_sub_ps(_mm512_setzero_ps(), infinity);
+    __mmask16 bad = 0;
+    for (int j = 0; j < unit.last - unit.first; ++j) {
+      const __m512 score = _mm512_load_ps(unit.scores + j * kPanel + lane);
+      highest = _mm512_max_ps(score, highest);
+      bad |= _mm512_cmp_ps_mask(score, infinity, _CMP_NLT_UQ);
+    }
+    const __mmask16 above = _mm512_cmp_ps_mask(highest, old, _CMP_GT_OQ);
+    const __m512 raised =
+        _mm512_add_ps(_mm512_roundscale_ps(highest, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC),
+                      _mm512_set1_ps(kSlack));
+    const __m512 now = _mm512_mask_mov_ps(old, above & ~bad, raised);
+    __m512 factor = _mm512_scalef_ps(_mm512_set1_ps(1.0f), _mm512_sub_ps(old, now));
+    factor = _mm512_mask_mov_ps(factor, bad, _mm512_set1_ps(__builtin_nanf("")));
+    _mm512_storeu_ps(top, now);
+    for (int i = 0; i < rows_; ++i) {
+      float* p = unit.job->state.sums + i * kPanel + lane;
+      _mm512_storeu_ps(p, _mm512_mul_ps(_mm512_loadu_ps(p), factor));
+    }
+  }
+
+  int head_dim_, steps_, rows_;
+  Accumulators tiles_;
 };
 
-/// A pipeline over units: while the tile unit computes the scores of one, the vector unit turns the
-/// scores of the one before into weights; while it sums values, the vector unit finds maxima.
-class Pipeline {
- public:
-  explicit Pipeline(int head_dim)
-      : head_dim_(head_dim),
-        steps_(padded(head_dim, 32) / kDepthStep),
-        sum_rows_(sum_rows(head_dim)) {}
-
-  void run(Units units) {
-    alignas(64) float scores[2][kUnitSlots * kPanel];
-    int turn = 0;
-    Unit now, next;
-    if (!units.next(now, scores[0])) return;
-    score(now, [] {});
-    Maximum(now).finish();
-    for (bool more = true; more; now = next) {
-      turn = 1 - turn;
-      more = units.next(next, scores[turn]);
-      weigh(now, more ? &next : nullptr);
-      if (now.moved) rescale(now);
-      sum_values(now, more ? &next : nullptr);
-    }
-  }
-
- private:
-  /// Scores of the unit; calls `between` after every few tile products.
-  template <class Between>
-  void score(const Unit& unit, const Between& between) const {
-    constexpr std::int64_t kSlab = kAttentionTile * kSlabBytes;
-    const auto* keys = static_cast<const char*>(unit.job->keys) + unit.first * kSlabBytes;
-    const auto* queries = static_cast<const char*>(unit.job->queries);
-    const std::size_t low_keys = key_half(head_dim_), low_queries = query_half(head_dim_);
-    stores_happen();
-    for (int slot = 0; slot < unit.last - unit.first; slot += 32, keys += 32 * kSlabBytes) {
-      zero_c();
-      for (int s = 0; s < steps_; ++s) {
-        const char* k = keys + s * kSlab;
-        const char* q = queries + s * kPanelStep;
-        load_a(k + low_keys);
-        load_b(q);
-        multiply_tiles();
-        between();
-        load_a(k);
-        multiply_tiles();
-        between();
-        load_b(q + low_queries);
-        multiply_tiles();
-        between();
-      }
-      store_c(unit.scores + slot * kPanel, kPanel, true);
-    }
-  }
-
-  /// Weights of `now`, beside the scores of `next`.
-  void weigh(const Unit& now, const Unit* next) const {
-    const __m512 top[2] = {now.top[0], now.top[1]};
-    const int slots = now.last - now.first;
-    int done = 0;
-    const auto weigh_until = [&](int until) {
-      for (; done < until; done += 2) weigh_pair(now.scores, done, top);
-    };
-    if (next != nullptr) {
-      const int phases = (next->last - next->first) / 32 * steps_ * 3;
-      int phase = 0;
-      score(*next, [&] { weigh_until(slots * ++phase / phases); });
-    }
-    weigh_until(slots);
-  }
-
-  /// Slots `slot` and `slot` + 1.
-  static void weigh_pair(float* scores, int slot, const __m512 (&top)[2]) {
-    const float* from = scores + slot * kPanel;
-    char* panel = reinterpret_cast<char*>(scores) + slot / 2 * kPairBytes;
-    __m512i pair[2];
-    for (int h = 0; h < 2; ++h) {
-      const __m512 a = _mm512_sub_ps(_mm512_load_ps(from + 16 * h), top[h]);
-      const __m512 b = _mm512_sub_ps(_mm512_load_ps(from + kPanel + 16 * h), top[h]);
-      pair[h] = interleave_cut(weight(a), weight(b));
-    }
-    _mm512_store_si512(panel, pair[0]);
-    _mm512_store_si512(panel + 64, pair[1]);
-  }
-
-  void rescale(const Unit& unit) const {
-    for (int i = 0; i < sum_rows_; ++i)
-      for (int h = 0; h < 2; ++h) {
-        float* p = unit.job->state.sums + i * kPanel + 16 * h;
-        _mm512_storeu_ps(p, _mm512_mul_ps(_mm512_loadu_ps(p), unit.rescale[h]));
-      }
-  }
-
-  /// Sums of values of `now`, beside the maximum of `next`.
-  void sum_values(const Unit& now, Unit* next) const {
-    if (next == nullptr) return sum_values(now, [] {});
-    Maximum maximum(*next);
-    sum_values(now, [&] { maximum.advance(); });
-    maximum.finish();
-  }
-
-  template <class Between>
-  void sum_values(const Unit& unit, const Between& between) const {
-    const int steps = (unit.last - unit.first) / kDepthStep;
-    const auto* weights = reinterpret_cast<const char*>(unit.scores);
-    const char* values = static_cast<const char*>(unit.job->values) +
-                         std::int64_t{unit.first / 32} * sum_rows_ * kSlabBytes;
-    for (int i = 0; i < sum_rows_; i += 32) {
-      const bool lower = i + 16 < sum_rows_;
-      float* sums = unit.job->state.sums + i * kPanel;
-      load_c(sums, kPanel, lower);
-      multiply(values + i * kSlabBytes, sum_rows_ * kSlabBytes, weights, steps, lower, between);
-      store_c(sums, kPanel, lower);
-    }
-  }
-
-  int head_dim_, steps_, sum_rows_;
-};
-
-void attend_amx(int head_dim, const AttentionJob* jobs, int count) {
-  Pipeline(head_dim).run(Units(jobs, count));
+void attend_amx(int head_dim, int lanes, const AttentionJob* jobs, int count) {
+  if (lanes <= 16)
+    Pipeline<1>(head_dim).run(Units(jobs, count));
+  else
+    Pipeline<2>(head_dim).run(Units(jobs, count));
 }
 
 }  // namespace

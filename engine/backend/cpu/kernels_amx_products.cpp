@@ -28,19 +28,19 @@ void product_amx(std::int64_t rows, std::int64_t depth, const void* a, std::int6
                  const void* panel, float* c, std::int64_t ldc, bool add) {
   constexpr std::int64_t kSteps = 18;  // a piece of the panel that stays in the first-level cache
   const std::int64_t slab = a_rows * kSlabBytes, steps = depth / kDepthStep;
+  Accumulators sums;
   for (std::int64_t s = 0; s < steps; s += kSteps, add = true) {
-    const char* first = static_cast<const char*>(a) + s * slab;
-    const char* b = static_cast<const char*>(panel) + s * kPanelStep;
-    const std::int64_t some = steps - s < kSteps ? steps - s : kSteps;
+    const std::int64_t last = steps - s < kSteps ? steps : s + kSteps;
+    if (s > 0) sums.flush();  // what is added to
     for (std::int64_t r = 0; r < rows; r += 32) {
-      const bool lower = r + 16 < rows;
-      if (add)
-        load_c(c + r * ldc, ldc, lower);
-      else
-        zero_c();
-      CLines lines(c + r * ldc, ldc, rows - r);
-      multiply(first + r * kSlabBytes, slab, b, some, lower, [&] { lines.fetch(4); });
-      store_c(c + r * ldc, ldc, lower);
+      const Block block = {c + r * ldc, ldc, add, true, r + 16 < rows};
+      const char* row = static_cast<const char*>(a) + s * slab + r * kSlabBytes;
+      const char* b = static_cast<const char*>(panel) + s * kPanelStep;
+      CLines lines(block.c, ldc, rows - r);
+      for (std::int64_t i = s; i < last; ++i, row += slab, b += kPanelStep) {
+        sums.add(block, i == s, row, b);
+        lines.fetch(4);
+      }
     }
   }
 }

@@ -217,7 +217,7 @@ inline void softmax_stripe(int head_dim, const SlotRange& range, const std::int3
   }
 }
 
-void attend_f32(int head_dim, const AttentionJob* jobs, int count) {
+void attend_f32(int head_dim, int, const AttentionJob* jobs, int count) {
   alignas(64) float scores[kAttentionTile * kPanel];
   for (const AttentionJob* job = jobs; job != jobs + count; ++job) {
     const SlotRange range = visible_slots(job->begin, job->end);

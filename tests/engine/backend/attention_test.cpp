@@ -5,6 +5,7 @@
 #include <oneapi/tbb/global_control.h>
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -93,6 +94,7 @@ class FakeCache : public KvCache {
     read(values_, head, copy, begin, end, out);
   }
   bool rotates_queries(int, int) const override { return rotates_; }
+  bool fine_keys(int, int) const override { return true; }
   void rotate_queries(int, int, std::int64_t rows, float* queries) const override {
     for (std::int64_t r = 0; r < rows; ++r) permute(queries + r * shape_.head_dim);
   }
@@ -313,6 +315,42 @@ TEST(Attention, IsTheSameForAnyThreadCount) {
       EXPECT_EQ(rows, expected) << c.name;
     }
   }
+}
+
+TEST(Attention, AKeyThatIsNoNumberShows) {
+  for (const float bad :
+       {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+        std::numeric_limits<float>::quiet_NaN()})
+    for (const std::int64_t where : {0, 150, 300})
+      for_all_kernels([&](Isa isa, Compute compute) {
+        class BadCache : public FakeCache {
+         public:
+          BadCache(std::int64_t at, float value)
+              : FakeCache(1, 64, 301, 0, together(-1), false), at_(at), value_(value) {}
+          void read_keys(int layer, int head, Copy copy, std::int64_t begin, std::int64_t end,
+                         float* out) const override {
+            FakeCache::read_keys(layer, head, copy, begin, end, out);
+            if (begin <= at_ && at_ < end) out[(at_ - begin) * 64 + 5] = value_;
+          }
+
+         private:
+          std::int64_t at_;
+          float value_;
+        } cache(where, bad);
+        const Attention attention(1, cache.shape(), attention_kernel(isa, compute));
+        const Attention::Plan plan(attention, cache, 300, 1);
+        Activations out(Compute::f32, 64);
+        out.reserve(1);
+        Attention::Workspace workspace;
+        const RopeTable rope(64, 10000.0, 301);
+        const std::vector<float> query(64, 1.0f);
+        attention.run(plan, cache, rope, 0, query.data(), out, workspace);
+        const float* row = static_cast<const float*>(out.row(0));
+        // One that is below all others by infinity weighs nothing.
+        const bool seen = std::any_of(row, row + 64, [](float x) { return !std::isfinite(x); });
+        EXPECT_TRUE(seen || bad < 0 || attention_kernel(isa, compute).natural)
+            << bad << " " << where;
+      });
 }
 
 TEST(Attention, KeepsScoresBeyondFp16) {
