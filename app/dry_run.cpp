@@ -3,17 +3,14 @@
 #include <tbb/global_control.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <vector>
 
+#include "app/decode_rates.hpp"
 #include "app/machine.hpp"
 #include "app/messages.hpp"
 #include "app/progress.hpp"
-#include "base/random.hpp"
 #include "collector/collect.hpp"
-#include "engine/model/decoder.hpp"
 
 namespace dgap::app {
 namespace {
@@ -21,66 +18,30 @@ namespace {
 using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
-class NullSink : public engine::LogitsSink {
- public:
-  void take(std::int64_t, std::int64_t, const float*, const float*) override {}
+struct Seconds {
+  double prefill = 0, decode = 0;
 };
 
-template <class Body>
-double seconds_of(const Body& body) {
-  const auto start = std::chrono::steady_clock::now();
-  body();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+/// The reference decodes once for every group of precisions.
+Seconds estimate_time(const collector::Plan& plan, const DecodeRates& rates) {
+  const auto precisions = static_cast<std::int64_t>(rates.decodes.size());
+  const std::int64_t groups = (precisions + plan.precisions_at_once - 1) / plan.precisions_at_once;
+  Seconds seconds;
+  seconds.prefill = rates.prefill.seconds(plan.prefixes);
+  for (const collector::Rate& rate : rates.prefills) seconds.prefill += rate.seconds(plan.prefixes);
+  seconds.decode = static_cast<double>(groups) * rates.reference.seconds(plan.decode);
+  for (const collector::Rate& rate : rates.decodes) seconds.decode += rate.seconds(plan.decode);
+  return seconds;
 }
 
-/// Opening a sequence and its first products cost once what later ones do not.
-void warm_up(const engine::Decoder& decoder, std::span<const std::int32_t> tokens) {
-  NullSink sink;
-  decoder.begin(static_cast<std::int64_t>(tokens.size()))->append(tokens, &sink);
-}
-
-/// Seconds per prefix token and per decoded row, at the configuration's mean context.
-struct Rates {
-  double per_prefill_token = 0, per_decode_row = 0;
-};
-
-Rates measure(const schemas::Config& config) {
-  engine::DecoderOptions options;
-  options.compute = config.model.compute;
-  const auto decoder =
-      engine::open_decoder(config.model.path, config.model.format, config.model.device, options);
-  const std::vector<int>& lengths = config.corpus.context_lengths;
-  std::int64_t context = 0;
-  for (const int length : lengths) context += length;
-  context = std::clamp<std::int64_t>(context / static_cast<std::int64_t>(lengths.size()), 8, 2048);
-  const std::int64_t rows = std::min(config.decode.block, config.corpus.decode_steps);
-
-  base::Random random(config.run.seed, "dry-run");
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(context + rows));
-  for (std::int32_t& token : tokens) {
-    token = static_cast<std::int32_t>(
-        random.below(static_cast<std::uint64_t>(decoder->model().vocab_size)));
-  }
-  const std::span<const std::int32_t> all(tokens);
-  warm_up(*decoder, all.last(static_cast<std::size_t>(std::min<std::int64_t>(rows, 64))));
-  const auto sequence = decoder->begin(context + rows);
-  NullSink sink;
-  Rates rates;
-  rates.per_prefill_token =
-      seconds_of([&] { sequence->append(all.first(static_cast<std::size_t>(context)), nullptr); }) /
-      static_cast<double>(context);
-  const auto targets = all.subspan(static_cast<std::size_t>(context));
-  for (const schemas::Scheme& scheme : config.precisions) {
-    if (context <= scheme.sink_tokens) continue;
-    const auto fork = sequence->fork(scheme, context);
-    const double seconds = seconds_of([&] {
-      config.decode.mode == "stepwise" ? fork->append_stepwise(targets, &sink)
-                                       : fork->append(targets, &sink);
-    });
-    rates.per_decode_row +=
-        seconds / static_cast<double>(rows * static_cast<std::int64_t>(config.precisions.size()));
-  }
-  return rates;
+Json time_text(const collector::Plan& plan, const Seconds& seconds) {
+  const double total = seconds.prefill + seconds.decode;
+  return {{"seconds", std::llround(total)},
+          {"text", duration(total)},
+          {"prefill_tokens_per_second",
+           std::llround(static_cast<double>(plan.prefill_tokens) / seconds.prefill)},
+          {"decode_rows_per_second",
+           std::llround(static_cast<double>(plan.decode_rows) / seconds.decode)}};
 }
 
 /// The nearest folder that exists, at or above `path`.
@@ -103,9 +64,7 @@ Json estimate(const schemas::Config& config) {
   const tbb::global_control control(tbb::global_control::max_allowed_parallelism,
                                     static_cast<std::size_t>(threads));
   const collector::Plan plan = collector::plan(config);
-  const Rates rates = measure(config);
-  const double seconds = static_cast<double>(plan.prefill_tokens) * rates.per_prefill_token +
-                         static_cast<double>(plan.decode_rows) * rates.per_decode_row;
+  const Seconds seconds = estimate_time(plan, measure_decode_rates(config));
   Memory have = memory();
   if (config.model.memory_budget > 0)
     have.available = std::min(have.available, config.model.memory_budget);
@@ -118,11 +77,8 @@ Json estimate(const schemas::Config& config) {
           {"steps", plan.steps},
           {"prefill_tokens", plan.prefill_tokens},
           {"decode_rows", plan.decode_rows},
-          {"collect_time",
-           {{"seconds", std::llround(seconds)},
-            {"text", duration(seconds)},
-            {"prefill_tokens_per_second", std::llround(1 / rates.per_prefill_token)},
-            {"decode_rows_per_second", std::llround(1 / rates.per_decode_row)}}},
+          {"precisions_at_once", plan.precisions_at_once},
+          {"collect_time", time_text(plan, seconds)},
           {"memory",
            need_and_have(plan.peak_memory_bytes, static_cast<double>(have.available), "memory")},
           {"disk", need_and_have(plan.trace_bytes,

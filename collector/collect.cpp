@@ -9,8 +9,8 @@
 #include "base/sha256.hpp"
 #include "base/version.hpp"
 #include "collector/collect_with.hpp"
+#include "collector/memory.hpp"
 #include "collector/part_builder.hpp"
-#include "collector/plan.hpp"
 #include "collector/run_claim.hpp"
 #include "collector/schedule.hpp"
 #include "collector/settings.hpp"
@@ -58,6 +58,8 @@ class Collection {
 
   /// All parts, in order.
   std::vector<std::string> run() {
+    at_once_ = engine_.precisions_at_once ? engine_.precisions_at_once(tokenizer_)
+                                          : config_.precisions.size();
     make_folder();
     const RunClaim claim(traces_, progress_);
     fs::remove(traces_ / "index.json");  // whatever it says is not finished now
@@ -143,6 +145,10 @@ class Collection {
       progress_.info(std::to_string(parts - missing.size()) + " of " + std::to_string(parts) +
                      " parts are there already");
     }
+    if (at_once_ < config_.precisions.size()) {
+      progress_.info("model.memory_budget leaves room for " + std::to_string(at_once_) + " of " +
+                     std::to_string(config_.precisions.size()) + " precisions at a time");
+    }
     std::int64_t steps = 0;
     for (const std::size_t i : missing) steps += steps_of(schedule_.parts[i]);
     progress_.begin("collect", steps * static_cast<std::int64_t>(config_.precisions.size()),
@@ -158,8 +164,10 @@ class Collection {
       refuse(traces_ / part_name(0),
              "was collected by another program, with another model or on another machine");
     }
-    PairedBlock rows(
-        block_shape(config_, header.vocab_size, decoder->model().vocab_size, header.hidden_size));
+    BlockShape shape =
+        block_shape(config_, header.vocab_size, decoder->model().vocab_size, header.hidden_size);
+    shape.precisions = at_once_;
+    PairedBlock rows(shape);
     for (const std::size_t i : missing) {
       schemas::write_trace_part(traces_ / part_name(i),
                                 decode_part(schedule_.parts[i], *decoder, header, rows));
@@ -168,8 +176,12 @@ class Collection {
 
   schemas::TracePart decode_part(const Part& part, const engine::Decoder& decoder,
                                  const schemas::TraceHeader& header, PairedBlock& rows) {
-    const TwinDecode twin{decoder, config_.precisions, config_.corpus.decode_steps,
-                          config_.decode.block, config_.decode.mode == "stepwise"};
+    const TwinDecode twin{decoder,
+                          config_.precisions,
+                          config_.corpus.decode_steps,
+                          config_.decode.block,
+                          config_.decode.mode == "stepwise",
+                          at_once_};
     PartBuilder builder(header, config_, steps_of(part), rows, progress_);
     for (std::size_t i = part.first_pass; i < part.end_pass; ++i) {
       const Pass& pass = schedule_.passes[i];
@@ -202,6 +214,7 @@ class Collection {
   const Engine& engine_;
   base::Progress& progress_;
   fs::path traces_;
+  std::size_t at_once_ = 0;  // precisions that are decoded side by side
   Schedule schedule_;
   std::optional<schemas::TraceHeader> kept_;  // of the parts that are there
   std::optional<std::size_t> open_book_;
@@ -230,16 +243,15 @@ void collect_with(const schemas::Config& config, const Engine& engine, base::Pro
 
 void collect(const schemas::Config& config, base::Progress& progress) {
   const schemas::ModelConfig& model = config.model;
-  const Engine engine{[&] {
-                        auto tokenizer = engine::open_tokenizer(model.path, model.format);
-                        const auto weights = engine::open_weights(model.path, model.format);
-                        check_memory(config, peak_memory_bytes(config, tokenizer->vocab_size(),
-                                                               weights->parameters()));
-                        return tokenizer;
-                      },
+  const Engine engine{[&] { return engine::open_tokenizer(model.path, model.format); },
                       [&] {
                         return engine::open_decoder(model.path, model.format, model.device,
                                                     {.compute = model.compute});
+                      },
+                      [&](const engine::Tokenizer& tokenizer) {
+                        const auto weights = engine::open_weights(model.path, model.format);
+                        return precisions_at_once(config, tokenizer.vocab_size(),
+                                                  weights->parameters());
                       }};
   collect_with(config, engine, progress);
 }

@@ -13,6 +13,8 @@ namespace dgap::collector {
 struct Engine {
   std::function<std::unique_ptr<engine::Tokenizer>()> open_tokenizer;
   std::function<std::unique_ptr<engine::Decoder>()> open_decoder;
+  /// Precisions that are decoded side by side; the trace does not depend on it. Empty: all.
+  std::function<std::size_t(const engine::Tokenizer&)> precisions_at_once = {};
 };
 
 /// collect() with any engine.

@@ -81,8 +81,9 @@ void PairedBlock::prepare(schemas::TracePart& part, std::int64_t steps) const {
   }
 }
 
-void PairedBlock::check_rows(std::size_t expected, const std::string& where) const {
-  for (const Sink& sink : sinks_) {
+void PairedBlock::check_rows(PrecisionGroup group, std::size_t expected,
+                             const std::string& where) const {
+  for (const Sink& sink : std::span(sinks_).first(1 + group.count)) {
     if (sink.rows() != static_cast<std::int64_t>(expected)) {
       throw base::FailedError(where + ": the decoder gave " + std::to_string(sink.rows()) +
                               " rows of logits, expected " + std::to_string(expected));
@@ -90,35 +91,33 @@ void PairedBlock::check_rows(std::size_t expected, const std::string& where) con
   }
 }
 
-void PairedBlock::append_to(schemas::TracePart& part, std::span<const std::int32_t> targets,
-                            const std::string& where) {
-  check_rows(targets.size(), where);
-  const std::size_t first = part.reference.candidate_first.size() - 1;
-  tbb::parallel_for(std::size_t{0}, targets.size(), [&](std::size_t row) {
+void PairedBlock::put_into(schemas::TracePart& part, PrecisionGroup group, std::int64_t step,
+                           std::span<const std::int32_t> targets, const std::string& where) {
+  check_rows(group, targets.size(), where);
+  tbb::parallel_for(std::int64_t{0}, std::ssize(targets), [&](std::int64_t row) {
     try {
-      compute(static_cast<std::int64_t>(row), targets[row], static_cast<std::int64_t>(first + row),
-              scratch_.local(), part);
+      compute(group, row, targets[row], step + row, scratch_.local(), part);
     } catch (const base::FailedError& error) {
       throw base::FailedError(where + ", row " + std::to_string(row) + ": " + error.what());
     }
   });
-  append_ragged(static_cast<std::int64_t>(targets.size()), part);
-  for (std::size_t p = 0; shape_.hidden && p < part.columns.size(); ++p) {
+  append_ragged(group, std::ssize(targets), part);
+  for (std::size_t p = 0; shape_.hidden && p < group.count; ++p) {
     const auto states = sinks_[p + 1].hidden().first(targets.size() * shape_.hidden_size);
     std::copy(states.begin(), states.end(),
-              part.columns[p].hidden.begin() + first * shape_.hidden_size);
+              part.columns[group.first + p].hidden.begin() + step * shape_.hidden_size);
   }
   for (Sink& sink : sinks_) sink.clear();
 }
 
-void PairedBlock::compute(std::int64_t row, std::int32_t target, std::int64_t step,
-                          Scratch& scratch, schemas::TracePart& part) {
+void PairedBlock::compute(PrecisionGroup group, std::int64_t row, std::int32_t target,
+                          std::int64_t step, Scratch& scratch, schemas::TracePart& part) {
   compute_reference(row, target, step, scratch, part.reference);
-  for (std::size_t p = 0; p < part.columns.size(); ++p) {
+  for (std::size_t p = 0; p < group.count; ++p) {
     try {
-      compute_precision(p, row, target, step, scratch, part.columns[p]);
+      compute_precision(p, row, target, step, scratch, part.columns[group.first + p]);
     } catch (const base::FailedError& error) {
-      throw base::FailedError(part.precisions[p].name + ": " + error.what());
+      throw base::FailedError(part.precisions[group.first + p].name + ": " + error.what());
     }
   }
 }
@@ -180,16 +179,20 @@ void PairedBlock::compute_precision(std::size_t p, std::int64_t row, std::int32_
     std::copy(logits.begin(), logits.end(), columns.logits.begin() + step * shape_.vocab);
 }
 
-void PairedBlock::append_ragged(std::int64_t rows, schemas::TracePart& part) const {
+void PairedBlock::append_ragged(PrecisionGroup group, std::int64_t rows,
+                                schemas::TracePart& part) const {
   schemas::ReferenceColumns& reference = part.reference;
   for (std::int64_t row = 0; row < rows; ++row) {
     const Ragged& ragged = ragged_[row];
-    append(reference.candidate_ids, ragged.ids);
-    append(reference.candidate_logits, ragged.logits);
-    reference.candidate_first.push_back(static_cast<std::int64_t>(reference.candidate_ids.size()));
-    for (std::size_t p = 0; p < part.columns.size(); ++p) {
-      append(part.columns[p].candidate_ranks, ragged.ranks[p]);
-      append(part.columns[p].candidate_logits, ragged.precision_logits[p]);
+    if (group.first == 0) {
+      append(reference.candidate_ids, ragged.ids);
+      append(reference.candidate_logits, ragged.logits);
+      reference.candidate_first.push_back(std::ssize(reference.candidate_ids));
+    }
+    for (std::size_t p = 0; p < group.count; ++p) {
+      schemas::PrecisionColumns& columns = part.columns[group.first + p];
+      append(columns.candidate_ranks, ragged.ranks[p]);
+      append(columns.candidate_logits, ragged.precision_logits[p]);
     }
   }
 }

@@ -17,11 +17,16 @@ struct BlockShape {
   std::int64_t width = 0;  // logits per row as they are decoded
   std::int64_t vocab = 0;  // the model's real vocabulary: the rest is padding and left out
   std::int64_t hidden_size = 0;
-  std::size_t precisions = 0;
-  std::int32_t top = 0;  // M
+  std::size_t precisions = 0;  // most that are decoded side by side
+  std::int32_t top = 0;        // M
   double alpha_max = 0.95;
   bool full = false;    // keep all logits
   bool hidden = false;  // keep hidden states of the quantised decodes
+};
+
+/// Consecutive precisions of a part that are decoded side by side.
+struct PrecisionGroup {
+  std::size_t first = 0, count = 0;
 };
 
 /// The same rows of logits from the reference and from every quantised decode, and the columns of a
@@ -36,15 +41,17 @@ class PairedBlock {
   const BlockShape& shape() const { return shape_; }
   /// Where the decodes put the rows of a block. Start of a block: row 0.
   engine::LogitsSink& reference() { return sinks_.front(); }
-  engine::LogitsSink& precision(std::size_t p) { return sinks_[p + 1]; }
+  engine::LogitsSink& precision(std::size_t p) { return sinks_[p + 1]; }  // of the group
 
   /// Gives an empty part's columns their final size of `steps` rows.
   void prepare(schemas::TracePart& part, std::int64_t steps) const;
-  /// Computes the columns of the block's rows, in parallel, and puts them after those that `part`
-  /// has; `targets` has one id per row. FailedError, naming `where`, row and precision, when a
-  /// logit is not finite or a decode gave other than targets.size() rows.
-  void append_to(schemas::TracePart& part, std::span<const std::int32_t> targets,
-                 const std::string& where);
+  /// Computes the columns of the block's rows, in parallel, and puts them into `part` from step
+  /// `step` on: the reference's and the group's. `targets` has one id per row. Steps of a group
+  /// come in order; a group after the first must have the reference's rows anew, which give the
+  /// same. FailedError, naming `where`, row and precision, when a logit is not finite or a decode
+  /// gave other than targets.size() rows.
+  void put_into(schemas::TracePart& part, PrecisionGroup group, std::int64_t step,
+                std::span<const std::int32_t> targets, const std::string& where);
 
   /// Bytes that an object of this shape takes, with scratch for that many threads.
   static double bytes(const BlockShape& shape, int threads);
@@ -83,14 +90,14 @@ class PairedBlock {
     std::vector<std::uint64_t> top;
   };
 
-  void check_rows(std::size_t expected, const std::string& where) const;
-  void compute(std::int64_t row, std::int32_t target, std::int64_t step, Scratch& scratch,
-               schemas::TracePart& part);
+  void check_rows(PrecisionGroup group, std::size_t expected, const std::string& where) const;
+  void compute(PrecisionGroup group, std::int64_t row, std::int32_t target, std::int64_t step,
+               Scratch& scratch, schemas::TracePart& part);
   void compute_reference(std::int64_t row, std::int32_t target, std::int64_t step, Scratch& scratch,
                          schemas::ReferenceColumns& columns);
   void compute_precision(std::size_t p, std::int64_t row, std::int32_t target, std::int64_t step,
                          Scratch& scratch, schemas::PrecisionColumns& columns);
-  void append_ragged(std::int64_t rows, schemas::TracePart& part) const;
+  void append_ragged(PrecisionGroup group, std::int64_t rows, schemas::TracePart& part) const;
 
   BlockShape shape_;
   std::vector<Sink> sinks_;  // reference, then precisions

@@ -28,9 +28,16 @@ void PartBuilder::begin_pass(const ScheduledBook& book, const Pass& pass,
   book_ = &book;
   start_ = pass.start;
   tokens_ = tokens;
+  pass_unit_ = part_.units.size();
+}
+
+void PartBuilder::begin_group(PrecisionGroup group) {
+  group_ = group;
+  unit_ = pass_unit_;
 }
 
 void PartBuilder::begin_unit(int context) {
+  if (unit_ < part_.units.size()) return;  // the first group has been here
   schemas::TraceUnit unit;
   unit.book = book_->book.name, unit.source = layout_, unit.domain = domain_;
   unit.split = book_->book.split, unit.text_sha256 = book_->book.text_sha256;
@@ -48,18 +55,19 @@ void PartBuilder::begin_unit(int context) {
 }
 
 void PartBuilder::take_block(std::int64_t first, std::span<const std::int32_t> targets) {
-  rows_.append_to(part_, targets, where(first));
-  progress_.advance(static_cast<std::int64_t>(targets.size() * part_.precisions.size()));
+  rows_.put_into(part_, group_, part_.units[unit_].first_step + first, targets, where(first));
+  progress_.advance(static_cast<std::int64_t>(targets.size() * group_.count));
 }
 
 void PartBuilder::end_unit(const std::vector<engine::CacheBytes>& caches) {
   for (std::size_t p = 0; p < caches.size(); ++p) {  // sums for now
-    schemas::PrecisionInfo& info = part_.precisions[p];
+    schemas::PrecisionInfo& info = part_.precisions[group_.first + p];
     info.bits_per_element_key += caches[p].bits_key();
     info.bits_per_element_value += caches[p].bits_value();
     info.total_bits_per_element_key += caches[p].total_bits_key();
     info.total_bits_per_element_value += caches[p].total_bits_value();
   }
+  ++unit_;
 }
 
 schemas::TracePart PartBuilder::take() {
@@ -74,7 +82,7 @@ schemas::TracePart PartBuilder::take() {
 }
 
 std::string PartBuilder::where(std::int64_t first) const {
-  return book_->book.where() + ", prefix of " + std::to_string(part_.units.back().context) +
+  return book_->book.where() + ", prefix of " + std::to_string(part_.units[unit_].context) +
          " tokens from " + std::to_string(start_) + ", steps from " + std::to_string(first);
 }
 

@@ -21,6 +21,7 @@ class PartBuilder : public TwinDecode::Listener {
   /// The finished part; bits per element are means over its units.
   schemas::TracePart take();
 
+  void begin_group(PrecisionGroup group) override;
   void begin_unit(int context) override;
   void take_block(std::int64_t first, std::span<const std::int32_t> targets) override;
   void end_unit(const std::vector<engine::CacheBytes>& caches) override;
@@ -33,6 +34,8 @@ class PartBuilder : public TwinDecode::Listener {
   std::int32_t steps_per_unit_;
   std::string layout_, domain_;
   schemas::TracePart part_;
+  PrecisionGroup group_;
+  std::size_t pass_unit_ = 0, unit_ = 0;  // first of the pass, and the one that is decoded
   const ScheduledBook* book_ = nullptr;
   std::int64_t start_ = 0;
   std::span<const std::int32_t> tokens_;

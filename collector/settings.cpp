@@ -1,7 +1,6 @@
 #include "collector/settings.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 
 #include "base/error.hpp"
@@ -18,17 +17,6 @@ void check_context(const schemas::Config& config, std::int64_t context_length) {
         std::to_string(config.corpus.decode_steps) + " - 1 tokens are more than the model's " +
         std::to_string(context_length));
   }
-}
-
-void check_memory(const schemas::Config& config, double needed_bytes) {
-  const std::int64_t budget = config.model.memory_budget;
-  if (budget == 0 || needed_bytes <= static_cast<double>(budget)) return;
-  const auto megabytes = [](double bytes) {
-    return std::to_string(std::llround(bytes / 1e6)) + " MB";
-  };
-  throw base::UsageError("model.memory_budget: collecting takes about " + megabytes(needed_bytes) +
-                         ", more than " + megabytes(static_cast<double>(budget)) +
-                         "; lower decode.block, trace.units_per_part or the number of precisions");
 }
 
 std::int64_t real_vocabulary(std::int64_t tokenizer_vocabulary, std::int64_t model_vocabulary) {

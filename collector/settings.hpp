@@ -10,13 +10,11 @@ namespace dgap::collector {
 /// UsageError when prefix and targets do not fit into the model's context.
 void check_context(const schemas::Config& config, std::int64_t context_length);
 
-/// UsageError when a collection would take more than model.memory_budget.
-void check_memory(const schemas::Config& config, double needed_bytes);
-
 /// Width of the distributions: the tokenizer's vocabulary; rows of the output matrix beyond it are
 /// padding. UsageError when the model has fewer.
 std::int64_t real_vocabulary(std::int64_t tokenizer_vocabulary, std::int64_t model_vocabulary);
 
+/// Of a block of all precisions.
 BlockShape block_shape(const schemas::Config& config, std::int64_t vocab, std::int64_t width,
                        std::int64_t hidden_size);
 

@@ -170,8 +170,8 @@ Config parse_config(std::string_view text, std::string_view file_name,
 /// Reading it gives an equal Config.
 std::string to_yaml(const Config& config);
 
-/// The same without run.threads and run.dir, which must not change results: what traces carry,
-/// and what run_id is the SHA-256 of.
+/// The same without run.threads, run.dir and model.memory_budget, which must not change results:
+/// what traces carry, and what run_id is the SHA-256 of.
 std::string to_trace_yaml(const Config& config);
 
 /// The same again, restricted to what the named stage and those before it depend on (collect:

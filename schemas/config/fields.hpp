@@ -66,9 +66,11 @@ void describe_model(V& v, C& model) {
           "number format of matrix products; auto = bf16 where the CPU multiplies it natively, "
           "else f32");
   v.field("device", model.device, Choice{{"cpu", "cuda"}}, "device that decodes");
-  v.field("memory_budget", model.memory_budget,
-          IntegerRange{0, std::numeric_limits<std::int64_t>::max()},
-          "bytes that a collection may take; 0 = no limit; changes no result");
+  v.field(
+      "memory_budget", model.memory_budget,
+      IntegerRange{0, std::numeric_limits<std::int64_t>::max()},
+      "bytes that a collection may take: as many precisions are decoded side by side as fit; 0 = "
+      "no limit; changes no result");
 }
 
 template <class V, class C>

@@ -48,6 +48,9 @@ std::string yaml_value(const std::vector<T>& values) {
   return out + "]";
 }
 
+/// Keys that change no result.
+const std::vector<std::string_view> kChangeNothing{"run.threads", "run.dir", "model.memory_budget"};
+
 /// Which keys are written: those at or under `only` (all, when empty), but none of `without`.
 struct Selection {
   std::vector<std::string_view> only, without;
@@ -160,9 +163,7 @@ std::string write(const Config& config, Selection selection) {
 
 std::string to_yaml(const Config& config) { return write(config, {}); }
 
-std::string to_trace_yaml(const Config& config) {
-  return write(config, {{}, {"run.threads", "run.dir"}});
-}
+std::string to_trace_yaml(const Config& config) { return write(config, {{}, kChangeNothing}); }
 
 std::string to_stage_yaml(const Config& config, std::string_view stage) {
   struct Dependence {
@@ -180,7 +181,7 @@ std::string to_stage_yaml(const Config& config, std::string_view stage) {
       {"evaluate", {"evaluate"}},
       {"report", {"run.name"}},
   };
-  Selection selection{{}, {"run.threads", "run.dir", "model.memory_budget"}};
+  Selection selection{{}, kChangeNothing};
   for (const Dependence& dependence : dependences) {
     selection.only.insert(selection.only.end(), dependence.keys.begin(), dependence.keys.end());
     if (dependence.stage == stage) return write(config, std::move(selection));

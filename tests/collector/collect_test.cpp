@@ -46,7 +46,8 @@ class CollectTest : public ::testing::Test {
       return decoder;
     };
     const auto open_tokenizer = [] { return std::make_unique<FakeTokenizer>(kVocab, 60); };
-    collect_with(config_, {open_tokenizer, open_decoder}, progress_);
+    const auto at_once = [this](const engine::Tokenizer&) { return at_once_; };
+    collect_with(config_, {open_tokenizer, open_decoder, at_once}, progress_);
   }
   std::string refusal(const std::function<void(FakeDecoder&)>& prepare = {}) {
     try {
@@ -71,6 +72,7 @@ class CollectTest : public ::testing::Test {
   TemporaryFolder folder_;
   schemas::Config config_ = testing::small_config(folder_.path());
   std::int64_t width_ = kVocab;
+  std::size_t at_once_ = 3;
   RecordingProgress progress_;
   FakeDecoder* decoder_ = nullptr;  // null unless it was opened; gone afterwards
 };
@@ -456,6 +458,30 @@ TEST_F(CollectTest, AQuantisedPrefillIsAPassOfItsOwn) {
   EXPECT_EQ(begun_quantized, begun);
   EXPECT_EQ(forked, 8 * 2);  // units, the two other precisions
   expect_by_definition(all(), config_);
+}
+
+TEST_F(CollectTest, FewerPrecisionsAtATimeGiveTheSameBytes) {
+  config_.corpus.context_lengths = {40, 20, 25};
+  config_.precisions[1].prefill = schemas::PrefillMode::quantized;
+  config_.trace.logits = "full";
+  config_.trace.hidden = true;
+  collect();
+  const auto together = files();
+  for (const std::size_t at_once : {1, 2}) {
+    fs::remove_all(config_.run_directory());
+    at_once_ = at_once;
+    int begun = 0, begun_quantized = 0;
+    collect([&](FakeDecoder& decoder) {
+      decoder.on_rows = [&] { begun = decoder.begun, begun_quantized = decoder.begun_quantized; };
+    });
+    EXPECT_EQ(files(), together) << at_once;
+    EXPECT_EQ(begun, 16);  // passes: the exact prefix serves all groups
+    EXPECT_EQ(begun_quantized, 16);
+    EXPECT_EQ(progress_.done_, progress_.total_);
+    EXPECT_THAT(progress_.infos_,
+                ElementsAre("model.memory_budget leaves room for " + std::to_string(at_once) +
+                            " of 3 precisions at a time"));
+  }
 }
 
 TEST_F(CollectTest, WhatIsNotCollected) {

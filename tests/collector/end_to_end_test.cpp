@@ -1,22 +1,30 @@
 // The whole way with a real engine: a tiny model file, books, collect(), and the engine asked
 // again.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
+#include <map>
 #include <numeric>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "base/sha256.hpp"
 #include "collector/collect.hpp"
+#include "collector/memory.hpp"
 #include "corpus_folder.hpp"
+#include "engine/formats/open_weights.hpp"
 #include "engine/model/decoder.hpp"
 #include "engine/tokenizer/tokenizer.hpp"
 #include "schemas/trace/trace.hpp"
 #include "tests/engine/testing/tiny_gguf.hpp"
+#include "tests/testing/message_of.hpp"
 
 namespace dgap::collector {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 using testing::TemporaryFolder;
 
 double mean(const std::vector<float>& values) {
@@ -50,6 +58,14 @@ class EndToEnd : public ::testing::Test {
     base::Progress silent;
     collect(config_, silent);
     return schemas::TraceSet(config_.run_directory() / "traces").read_split("");
+  }
+  /// Enough for that many precisions side by side, and no more.
+  std::int64_t budget_for(std::size_t at_once) const {
+    const auto weights = engine::open_weights(config_.model.path, "auto");
+    const auto tokenizer = engine::open_tokenizer(config_.model.path, "auto");
+    const MemoryNeed need =
+        memory_need(config_, tokenizer->vocab_size(), weights->parameters(), at_once);
+    return static_cast<std::int64_t>(need.total()) + 1;
   }
   TemporaryFolder folder_;
   schemas::Config config_;
@@ -108,24 +124,39 @@ TEST_F(EndToEnd, StepByStepAgreesWithBlocks) {
   }
 }
 
-TEST_F(EndToEnd, SameBytesForAnyThreadCount) {
-  config_.precisions = {schemas::preset("K2V2"), schemas::preset("K1V1-R8")};
-  std::string first;
-  for (const int threads : {1, 2, 3}) {
+// Forks of one exact prefix, with keys before RoPE among them, and a prefill of its own.
+TEST_F(EndToEnd, SameBytesForAnyThreadCountAndMemoryBudget) {
+  config_.precisions = {schemas::preset("K2V2"), schemas::preset("vllm-fp8"),
+                        schemas::preset("K1V1-R8"), schemas::preset("uniform-K4V4")};
+  config_.precisions[0].family = config_.precisions[3].family = "custom";
+  config_.precisions[0].key_before_rope = true;
+  config_.precisions[3].prefill = schemas::PrefillMode::quantized;
+  const auto hashes_of_parts = [this] {
     fs::remove_all(config_.run_directory());
-    config_.run.threads = threads;
     collected("a");
-    const std::string bytes = base::read_file(config_.run_directory() / "traces/part-00000.h5");
-    if (first.empty()) first = bytes;
-    EXPECT_EQ(bytes, first) << threads;
+    std::map<std::string, std::string> hashes;
+    for (const auto& entry : fs::directory_iterator(config_.run_directory() / "traces"))
+      if (entry.path().extension() == ".h5")
+        hashes[entry.path().filename().string()] = base::sha256_hex(base::read_file(entry.path()));
+    return hashes;
+  };
+  const auto first = hashes_of_parts();
+  EXPECT_GT(first.size(), 1u);
+  for (const auto& [threads, at_once] : {std::pair{1, 4}, {2, 2}, {4, 1}}) {
+    config_.run.threads = threads;
+    config_.model.memory_budget = budget_for(static_cast<std::size_t>(at_once));
+    ASSERT_EQ(plan(config_).precisions_at_once, at_once);
+    EXPECT_EQ(hashes_of_parts(), first) << threads << " threads, " << at_once << " at once";
   }
 }
 
 TEST_F(EndToEnd, KeepsToTheMemoryBudget) {
-  config_.model.memory_budget = static_cast<std::int64_t>(plan(config_).peak_memory_bytes) + 1;
+  config_.model.memory_budget = budget_for(1);
+  EXPECT_LE(plan(config_).peak_memory_bytes, static_cast<double>(config_.model.memory_budget));
   EXPECT_GT(collected("enough").steps(), 0);
   config_.model.memory_budget -= 2;
-  EXPECT_THROW(collected("short"), base::UsageError);
+  EXPECT_THAT(testing::message_of([&] { collected("short"); }),
+              AllOf(HasSubstr("model.memory_budget: "), HasSubstr("lower decode.block")));
   EXPECT_FALSE(fs::exists(config_.run_directory() / "traces"));
 }
 

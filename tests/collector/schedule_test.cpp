@@ -152,7 +152,15 @@ TEST_F(ScheduleTest, PlanCounts) {
   EXPECT_EQ(plan.units, 16);
   EXPECT_EQ(plan.steps, 160);
   EXPECT_EQ(plan.decode_rows, 480);
-  EXPECT_EQ(plan.prefill_tokens, 8 * 49);
+  EXPECT_EQ(plan.prefill_tokens, 8 * 29);  // 19 to the first unit, 10 more to the second
+  EXPECT_EQ(plan.prefixes.rows, 8 * 29);
+  EXPECT_EQ(plan.prefixes.attended, 8 * (19 * 20 / 2 + (30 + 39) * 10 / 2));
+  EXPECT_EQ(plan.decode.rows, 160);
+  EXPECT_EQ(plan.decode.attended, 8 * ((20 + 29) * 10 / 2 + (40 + 49) * 10 / 2));
+  config_.precisions[1] = schemas::preset("uniform-K4V4");
+  config_.precisions[1].family = "custom";
+  config_.precisions[1].prefill = schemas::PrefillMode::quantized;
+  EXPECT_EQ(plan_with(config_, tokenizer_, model, progress_).prefill_tokens, 2 * 8 * 29);
   EXPECT_EQ(plan.parts, 8);
   EXPECT_GT(plan.trace_bytes, 160 * 3 * 9 * 8);
   EXPECT_GT(plan.peak_memory_bytes, 4.0 * 40 * 16);

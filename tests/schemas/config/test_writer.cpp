@@ -69,10 +69,11 @@ TEST(ConfigWriter, NumbersAndWordsAreSafeForOtherReaders) {
   EXPECT_THAT(text, HasSubstr("hidden: [1, 2, 3]\n"));
 }
 
-TEST(ConfigWriter, TracesDoNotDependOnPlaceAndThreads) {
+TEST(ConfigWriter, TracesDoNotDependOnPlaceThreadsAndMemory) {
   Config a = unusual(), b = a;
   b.run.dir = "elsewhere";
   b.run.threads = 64;
+  b.model.memory_budget = 5'000'000'000;
   EXPECT_EQ(to_trace_yaml(a), to_trace_yaml(b));
   EXPECT_THAT(to_trace_yaml(a), Not(HasSubstr("threads")));
   b.run.seed = 2;
@@ -80,6 +81,7 @@ TEST(ConfigWriter, TracesDoNotDependOnPlaceAndThreads) {
   b = parsed(to_trace_yaml(a));
   b.run.dir = a.run.dir;
   b.run.threads = a.run.threads;
+  b.model.memory_budget = a.model.memory_budget;
   EXPECT_EQ(a, b);
 }
 
