@@ -79,12 +79,21 @@ DGAP_INLINE void decode_tokens(const Level& level, const GroupFormat& format, co
   const auto first = static_cast<std::size_t>(tile.from);
   const std::uint8_t* row = tile.codes + first * format.row_bytes();
   float* out = tile.out;
-  for (std::size_t g = first * groups; g < static_cast<std::size_t>(tile.to) * groups; ++g) {
-    Floats16 scale, minimum;
-    broadcast(from_half(tile.scales[g]), scale);
-    broadcast(minimum_at(tile, g), minimum);
-    for (int c = 0; c < format.group; c += 16, row += 2 * kBits, out += 16)
-      decode_lanes<kBits>(level, row, scale, minimum, out);
+  constexpr std::size_t kSome = 32;  // groups whose numbers are widened together, in vectors
+  const std::size_t end = static_cast<std::size_t>(tile.to) * groups;
+  for (std::size_t g = first * groups; g < end; g += kSome) {
+    const std::size_t count = end - g < kSome ? end - g : kSome;
+    float scales[kSome], minima[kSome] = {};
+    for (std::size_t i = 0; i < count; ++i) scales[i] = from_half(tile.scales[g + i]);
+    if (tile.minima != nullptr)
+      for (std::size_t i = 0; i < count; ++i) minima[i] = from_half(tile.minima[g + i]);
+    for (std::size_t i = 0; i < count; ++i) {
+      Floats16 scale, minimum;
+      broadcast(scales[i], scale);
+      broadcast(minima[i], minimum);
+      for (int c = 0; c < format.group; c += 16, row += 2 * kBits, out += 16)
+        decode_lanes<kBits>(level, row, scale, minimum, out);
+    }
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <vector>
 
@@ -38,9 +39,11 @@ TEST(Half, RoundsToEvenEverywhere) {
     if (std::isnan(x)) continue;
     EXPECT_EQ(from_half(to_half(x)), rounded_by_definition(x)) << x;
   }
-  for (unsigned bits = 0; bits < 0x7c00; ++bits) {  // midpoints between neighbours, and their neighbours
+  for (unsigned bits = 0; bits < 0x7c00;
+       ++bits) {  // midpoints between neighbours, and their neighbours
     const float low = from_half(static_cast<std::uint16_t>(bits));
-    const float high = bits + 1 == 0x7c00 ? 65536.0f : from_half(static_cast<std::uint16_t>(bits + 1));
+    const float high =
+        bits + 1 == 0x7c00 ? 65536.0f : from_half(static_cast<std::uint16_t>(bits + 1));
     const float middle = (low + high) / 2;
     for (const float x : {middle, std::nextafter(middle, low), std::nextafter(middle, high)}) {
       EXPECT_EQ(from_half(to_half(x)), rounded_by_definition(x)) << x;
@@ -63,6 +66,23 @@ TEST(Half, ArraysEqualSingles) {
   }
   from_half(half.data(), back.data(), x.size());
   for (std::size_t i = 0; i < x.size(); ++i) EXPECT_EQ(back[i], from_half(half[i]));
+}
+
+TEST(Half, ArraysOfEveryPattern) {
+  std::vector<std::uint16_t> all(65536), again(all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::uint16_t>(i);
+  std::vector<float> wide(all.size());
+  from_half(all.data(), wide.data(), all.size());
+  to_half(wide.data(), again.data(), all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (std::isnan(from_half(all[i]))) {
+      EXPECT_TRUE(std::isnan(wide[i]) && std::isnan(from_half(again[i])));
+      continue;
+    }
+    EXPECT_EQ(std::bit_cast<std::uint32_t>(wide[i]),
+              std::bit_cast<std::uint32_t>(from_half(all[i])));
+    EXPECT_EQ(again[i], all[i]);
+  }
 }
 
 TEST(BFloat16, KnownValues) {

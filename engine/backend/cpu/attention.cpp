@@ -243,24 +243,31 @@ void Attention::stage(const Call& call, int head, std::int64_t index) const {
   const int first = tile.begin / 32 * 32, last = round_up(tile.end, 32);
   char* keys = staged(call, head, index);
   char* values = keys + key_bytes_;
-  const auto read = [&](float* to, Copy copy, const auto& read_rows) {
-    std::fill(to + first * head_dim_, to + tile.begin * head_dim_, 0.0f);
-    read_rows(call.layer, head, copy, tile.base + tile.begin, tile.base + tile.end,
-              to + tile.begin * head_dim_);
-    std::fill(to + tile.end * head_dim_, to + last * head_dim_, 0.0f);
+  // Slots [from, to) as f32, zeros where none is filled.
+  const auto read = [&](int from, int to, Copy copy, float* out, const auto& read_rows) {
+    const int begin = std::clamp(tile.begin, from, to), end = std::clamp(tile.end, begin, to);
+    std::fill_n(out, (begin - from) * head_dim_, 0.0f);
+    read_rows(call.layer, head, copy, tile.base + begin, tile.base + end,
+              out + (begin - from) * head_dim_);
+    std::fill_n(out + (end - from) * head_dim_, (to - end) * head_dim_, 0.0f);
   };
   const auto read_keys = [&](auto... a) { call.cache.read_keys(a...); };
   const auto read_values = [&](auto... a) { call.cache.read_values(a...); };
   if (kernel_.natural) {
-    read(reinterpret_cast<float*>(keys), tile.keys(), read_keys);
-    read(reinterpret_cast<float*>(values), tile.values(), read_values);
+    const std::int64_t offset = std::int64_t{first} * head_dim_;
+    read(first, last, tile.keys(), reinterpret_cast<float*>(keys) + offset, read_keys);
+    read(first, last, tile.values(), reinterpret_cast<float*>(values) + offset, read_values);
     return;
   }
-  float* rows = scratch(kAttentionTile * head_dim_);
-  read(rows, tile.keys(), read_keys);
-  kernel_.pack_keys(head_dim_, call.key_parts(head, tile), first, last, rows, keys);
-  read(rows, tile.values(), read_values);
-  kernel_.pack_values(head_dim_, first, last, rows, values);
+  constexpr int kSlots = 32;  // whose rows stay in the first-level cache
+  const int parts = call.key_parts(head, tile);
+  float* rows = scratch(kSlots * head_dim_);
+  for (int slot = first; slot < last; slot += kSlots) {
+    read(slot, slot + kSlots, tile.keys(), rows, read_keys);
+    kernel_.pack_keys(head_dim_, parts, slot, slot + kSlots, rows, keys);
+    read(slot, slot + kSlots, tile.values(), rows, read_values);
+    kernel_.pack_values(head_dim_, slot, slot + kSlots, rows, values);
+  }
 }
 
 /// Tiles [first, last), as far as the head has them, against blocks [begin, end).

@@ -69,8 +69,8 @@ struct AttentionKernel {
   std::size_t (*value_bytes)(int head_dim);  // of one tile
   std::size_t (*query_bytes)(int head_dim);  // of one block
   int (*sum_rows)(int head_dim);
-  /// Rows [first, last) of f32 [256, head_dim], both multiples of 32, into the tile. A key is the
-  /// sum of `parts`, 1 or 2, numbers of 8 bits.
+  /// Rows [last - first, head_dim] into slots [first, last) of a tile, both multiples of 32. A key
+  /// is the sum of `parts`, 1 or 2, numbers of 8 bits.
   void (*pack_keys)(int head_dim, int parts, int first, int last, const float* rows, void* tile);
   void (*pack_values)(int head_dim, int first, int last, const float* rows, void* tile);
   /// Queries [32, head_dim], times log2(e) / sqrt(head_dim).

@@ -29,33 +29,35 @@ std::size_t query_bytes(int head_dim) {
   return sizeof(std::uint16_t) * kPanel * static_cast<std::size_t>(padded(head_dim, 32));
 }
 
-struct Split {
-  __m256i high, low;
-};
-/// x = high + low to 16 bits.
-inline Split split(__m512 x) {
-  const __m256i high = reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x));
-  const __m512 widened = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(high), 16));
-  return {high, reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(_mm512_sub_ps(x, widened)))};
-}
 /// Up to 16 floats, zeros after.
 inline __m512 load_some(const float* p, int n) {
   const auto mask = static_cast<__mmask16>(n >= 16 ? 0xffff : (1 << n) - 1);
   return _mm512_maskz_loadu_ps(n > 0 ? mask : __mmask16{0}, p);
 }
 
+/// 32 values as bf16, in order.
+inline __m512i bf16_of(__m512 first, __m512 second) {
+  return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(second, first));
+}
+/// What sixteen values lack in bf16; `half` holds those.
+inline __m512 rest(__m512 x, __m256i half) {
+  return _mm512_sub_ps(x, _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16)));
+}
+
 void pack_keys(int head_dim, int parts, int first, int last, const float* rows, void* tile) {
-  auto* high = static_cast<char*>(tile);
-  char* low = high + key_half(head_dim);
-  for (int i = 0; i < padded(head_dim, 32); i += 16) {
-    const std::int64_t column = (i / 32) * kAttentionTile * kSlabBytes + (i % 32) * 2;
-    for (int j = first; j < last; ++j) {
-      const Split x = split(load_some(rows + j * head_dim + i, head_dim - i));
-      _mm256_store_si256(reinterpret_cast<__m256i*>(high + column + j * kSlabBytes), x.high);
+  char* to = static_cast<char*>(tile) + first * kSlabBytes;
+  const std::size_t second_part = key_half(head_dim);
+  for (int j = 0; j < last - first; ++j, rows += head_dim, to += kSlabBytes)
+    for (int i = 0; i < head_dim; i += 32) {
+      const __m512 a = load_some(rows + i, head_dim - i);
+      const __m512 b = load_some(rows + i + 16, head_dim - i - 16);
+      const __m512i high = bf16_of(a, b);
+      char* at = to + i / 32 * kAttentionTile * kSlabBytes;
+      _mm512_store_si512(at, high);
       if (parts == 2)
-        _mm256_store_si256(reinterpret_cast<__m256i*>(low + column + j * kSlabBytes), x.low);
+        _mm512_store_si512(at + second_part, bf16_of(rest(a, _mm512_castsi512_si256(high)),
+                                                     rest(b, _mm512_extracti64x4_epi64(high, 1))));
     }
-  }
 }
 
 /// Transposes 16 x 16 dwords, in place.
@@ -87,18 +89,18 @@ inline void transpose(__m512i (&r)[16]) {
 inline __m512i interleave(__m512 a, __m512 b) {
   const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24,
                                          8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-  return _mm512_permutexvar_epi16(order, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(b, a)));
+  return _mm512_permutexvar_epi16(order, bf16_of(a, b));
 }
 
 void pack_values(int head_dim, int first, int last, const float* rows, void* tile) {
   const int channels = sum_rows(head_dim);
   const std::uint32_t pair_of_ones = 0x3f803f80;
-  for (int j = first; j < last; j += 32) {
+  for (int j = first; j < last; j += 32, rows += 32 * head_dim) {
     char* slab = static_cast<char*>(tile) + std::int64_t{j / 32} * channels * kSlabBytes;
     for (int i = 0; i < channels; i += 16) {
       __m512i pairs[16];  // key pair p: 16 channels x 2 keys
       for (int p = 0; p < 16; ++p) {
-        const float* pair = rows + (j + 2 * p) * head_dim + i;
+        const float* pair = rows + 2 * p * head_dim + i;
         pairs[p] =
             interleave(load_some(pair, head_dim - i), load_some(pair + head_dim, head_dim - i));
       }
@@ -117,8 +119,7 @@ void pack_queries(int head_dim, const float* rows, void* block) {
       __m512i pairs[16];  // lanes x pairs, then pairs x lanes
       for (int l = 0; l < 16; ++l) {
         const float* row = rows + (lane + l) * head_dim + i;
-        pairs[l] = reinterpret_cast<__m512i>(
-            _mm512_cvtne2ps_pbh(scaled(row + 16, head_dim - i - 16), scaled(row, head_dim - i)));
+        pairs[l] = bf16_of(scaled(row, head_dim - i), scaled(row + 16, head_dim - i - 16));
       }
       transpose(pairs);
       for (int p = 0; p < 16; ++p)
