@@ -1,9 +1,10 @@
 #include "engine/cache/rotation.hpp"
 
-#include <bit>
+#include <tuple>
 #include <vector>
 
 #include "base/random.hpp"
+#include "engine/cache/built_once.hpp"
 #include "engine/cache/hadamard.hpp"
 #include "engine/cache/orthogonal.hpp"
 
@@ -39,6 +40,14 @@ class HaarRotation final : public Rotation {
   int width_;
 };
 
+std::shared_ptr<const Rotation> make_haar(int outliers, int others, std::uint64_t seed) {
+  std::vector<DenseMatrix> blocks;
+  base::Random random(seed, "rotation haar");
+  if (outliers > 0) blocks.push_back(haar_matrix(outliers, random));
+  blocks.push_back(haar_matrix(others, random));
+  return std::make_shared<HaarRotation>(std::move(blocks), outliers + others);
+}
+
 }  // namespace
 
 std::shared_ptr<const Rotation> make_rotation(const schemas::TensorScheme& tensor, int head_dim,
@@ -57,12 +66,10 @@ std::shared_ptr<const Rotation> make_rotation(const schemas::TensorScheme& tenso
       return std::make_shared<HadamardRotation>(HadamardRotation::Blocks{head_dim, block});
     }
     case RotationKind::haar: {
-      std::vector<DenseMatrix> blocks;
+      static BuiltOnce<std::tuple<int, int, std::uint64_t>, Rotation> made;
       const int outliers = schemas::outlier_channels(tensor, head_dim);
-      base::Random random(seed, "rotation haar");
-      if (outliers > 0) blocks.push_back(haar_matrix(outliers, random));
-      blocks.push_back(haar_matrix(head_dim - outliers, random));
-      return std::make_shared<HaarRotation>(std::move(blocks), head_dim);
+      return made.get({outliers, head_dim, seed},
+                      [&] { return make_haar(outliers, head_dim - outliers, seed); });
     }
   }
   return nullptr;

@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <string>
+#include <tuple>
 
 #include "base/multiversion.hpp"
+#include "engine/cache/built_once.hpp"
+#include "engine/cache/lanes.hpp"
 #include "engine/cache/reductions.hpp"
 #include "engine/cache/rows.hpp"
 #include "engine/cache/saturate.hpp"
@@ -45,17 +49,65 @@ DGAP_MULTIVERSION float norm(const float* x, int n) {
   return static_cast<float>(std::sqrt(lane_sum<true>(x, n)));
 }
 
+/// Sums of kVectors * 16 columns from `column` on stay in registers over all nibbles.
+template <int kVectors>
+DGAP_INLINE void add_columns(std::size_t width, std::size_t column, const float* const* lines,
+                             float weight, float* out) {
+  Floats16 sums[kVectors] = {};
+  for (std::size_t k = 0; k < width / 4; ++k)
+    for (int v = 0; v < kVectors; ++v) {
+      Floats16 line;
+      load(lines[k] + column + 16 * v, line);
+      sums[v] += line;
+    }
+  for (int v = 0; v < kVectors; ++v) {
+    float* to = out + column + 16 * v;
+    Floats16 value;
+    load(to, value);
+    store(value + weight * sums[v], to);
+  }
+}
+
 /// out[c] += weight * (sum over nibbles of their lines), each line [width].
 DGAP_MULTIVERSION void add_signs(std::size_t width, const float* nibbles, const std::uint8_t* signs,
                                  float weight, float* out) {
-  float sum[kMaxHeadDim];
-  for (std::size_t c = 0; c < width; ++c) sum[c] = 0.0f;
+  const float* lines[kMaxHeadDim / 4];
   for (std::size_t k = 0; k < width / 4; ++k) {
     const unsigned nibble = (signs[k / 2] >> (4 * (k % 2))) & 15u;
-    const float* line = nibbles + (16 * k + nibble) * width;
-    for (std::size_t c = 0; c < width; ++c) sum[c] += line[c];
+    lines[k] = nibbles + (16 * k + nibble) * width;
   }
-  for (std::size_t c = 0; c < width; ++c) out[c] += weight * sum[c];
+  std::size_t c = 0;
+  for (; c + 64 <= width; c += 64) add_columns<4>(width, c, lines, weight, out);
+  for (; c + 16 <= width; c += 16) add_columns<1>(width, c, lines, weight, out);
+  for (; c < width; ++c) {
+    float sum = 0.0f;
+    for (std::size_t k = 0; k < width / 4; ++k) sum += lines[k][c];
+    out[c] += weight * sum;
+  }
+}
+
+std::shared_ptr<const SketchCodec::Tables> make_tables(SketchKind kind, int head_dim,
+                                                       std::uint64_t seed) {
+  auto made = std::make_shared<SketchCodec::Tables>(
+      SketchCodec::Tables{make_sketch(kind, head_dim, seed), {}});
+  const auto width = static_cast<std::size_t>(head_dim);
+  made->nibbles.resize(4 * width * width);
+  for (std::size_t k = 0; k < width / 4; ++k)
+    for (unsigned nibble = 0; nibble < 16; ++nibble) {
+      float* line = &made->nibbles[(16 * k + nibble) * width];
+      for (unsigned i = 0; i < 4; ++i) {
+        const float* row = &made->sketch.rows()[(4 * k + i) * width];
+        const float sign = (nibble >> i & 1u) != 0 ? 1.0f : -1.0f;
+        for (std::size_t c = 0; c < width; ++c) line[c] += sign * row[c];
+      }
+    }
+  return made;
+}
+
+std::shared_ptr<const SketchCodec::Tables> shared_tables(SketchKind kind, int width,
+                                                         std::uint64_t seed) {
+  static BuiltOnce<std::tuple<SketchKind, int, std::uint64_t>, SketchCodec::Tables> made;
+  return made.get({kind, width, seed}, [&] { return make_tables(kind, width, seed); });
 }
 
 }  // namespace
@@ -64,19 +116,8 @@ SketchCodec::SketchCodec(const TensorScheme& tensor, int head_dim, std::uint64_t
     : Codec(layout_of(tensor.bits, head_dim)),
       direction_(direction_format(tensor, head_dim)),
       code_bytes_(packed_bytes(tensor.bits - 1, static_cast<std::size_t>(head_dim))),
-      sketch_(make_sketch(tensor.sketch, head_dim, seed)),
-      factor_(estimator_factor(tensor.sketch, head_dim)),
-      nibbles_(4 * width() * width()) {
-  for (std::size_t k = 0; k < width() / 4; ++k)
-    for (unsigned nibble = 0; nibble < 16; ++nibble) {
-      float* line = &nibbles_[(16 * k + nibble) * width()];
-      for (unsigned i = 0; i < 4; ++i) {
-        const float* row = &sketch_.rows()[(4 * k + i) * width()];
-        const float sign = (nibble >> i & 1u) != 0 ? 1.0f : -1.0f;
-        for (std::size_t c = 0; c < width(); ++c) line[c] += sign * row[c];
-      }
-    }
-}
+      tables_(shared_tables(tensor.sketch, head_dim, seed)),
+      factor_(estimator_factor(tensor.sketch, head_dim)) {}
 
 void SketchCodec::encode(std::span<const float>, std::int64_t rows, const float* x,
                          std::uint8_t* codes, std::uint16_t* scales, std::uint16_t*) const {
@@ -94,7 +135,7 @@ void SketchCodec::encode(std::span<const float>, std::int64_t rows, const float*
     const float scale = base::from_half(scales[0]);
     for (int c = 0; c < n; ++c) residual[c] = scale > 0.0f ? x[c] / scale - residual[c] : 0.0f;
     scales[1] = to_half_saturated(norm(residual, n));
-    sketch_.apply(residual);
+    tables_->sketch.apply(residual);
     for (int c = 0; c < n; ++c) positive[c] = residual[c] >= 0.0f ? 1 : 0;
     pack_codes(1, positive, width(), codes + code_bytes_);
     x += n;
@@ -114,7 +155,7 @@ void SketchCodec::decode(std::span<const float>, std::int64_t from, std::int64_t
     else
       std::fill_n(out, width(), 0.0f);
     const float weight = base::from_half(scales[0]) * base::from_half(scales[1]) * factor_;
-    add_signs(width(), nibbles_.data(), codes + code_bytes_, weight, out);
+    add_signs(width(), tables_->nibbles.data(), codes + code_bytes_, weight, out);
     out += width();
     codes += layout().row_bytes;
     scales += 2;

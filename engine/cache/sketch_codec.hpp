@@ -20,17 +20,22 @@ class SketchCodec final : public Codec {
   void decode(std::span<const float>, std::int64_t from, std::int64_t to, const std::uint8_t* codes,
               const std::uint16_t* scales, const std::uint16_t* minima, float* out) const override;
 
-  const DenseMatrix& sketch() const { return sketch_; }
+  const DenseMatrix& sketch() const { return tables_->sketch; }
   float factor() const { return factor_; }
+
+  /// A sketch, and what reads it: S^T z of every four signs, [width / 4, 16, width].
+  struct Tables {
+    DenseMatrix sketch;
+    std::vector<float> nibbles;
+  };
 
  private:
   std::size_t width() const { return static_cast<std::size_t>(layout().width); }
 
   std::optional<GroupFormat> direction_;  // of b - 1 bits; none at b = 1
   std::size_t code_bytes_;
-  DenseMatrix sketch_;
+  std::shared_ptr<const Tables> tables_;
   float factor_;
-  std::vector<float> nibbles_;  // S^T z of four signs: [width / 4, 16, width]
 };
 
 }  // namespace dgap::engine
