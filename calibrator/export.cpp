@@ -15,6 +15,7 @@
 #include "engine/formats/open_weights.hpp"
 #include "runtime/features.hpp"
 #include "schemas/bundle/bundle.hpp"
+#include "schemas/config/calibrated.hpp"
 #include "schemas/results/trained.hpp"
 
 namespace dgap::calibrator {
@@ -209,8 +210,9 @@ void export_bundle(const schemas::Config& config, base::Progress& progress) {
   bundle.feature_names.assign(runtime::kDetectorFeatures.begin(), runtime::kDetectorFeatures.end());
   std::vector<CardEntry> card;
   progress.begin("export", static_cast<std::int64_t>(config.precisions.size()), "precisions");
-  for (std::size_t p = 0; p < config.precisions.size(); ++p) {
-    const schemas::Scheme& scheme = config.precisions[p];
+  const std::vector<schemas::Scheme> schemes = schemas::recorded_schemes(config);
+  for (std::size_t p = 0; p < schemes.size(); ++p) {
+    const schemas::Scheme& scheme = schemes[p];
     const auto& window = result_of(windows, scheme.name, "windows.json");
     const auto& threshold = result_of(thresholds, scheme.name, "threshold.json");
     bundle.precisions.emplace(scheme.name, precision_entry(config, scheme, window, threshold,

@@ -3,11 +3,13 @@
 #include <tbb/global_control.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/error.hpp"
 #include "base/sha256.hpp"
 #include "base/version.hpp"
+#include "collector/calibration.hpp"
 #include "collector/collect_with.hpp"
 #include "collector/memory.hpp"
 #include "collector/part_builder.hpp"
@@ -15,7 +17,9 @@
 #include "collector/schedule.hpp"
 #include "collector/settings.hpp"
 #include "engine/formats/open_weights.hpp"
+#include "schemas/config/calibrated.hpp"
 #include "schemas/results/results.hpp"
+#include "schemas/scheme/calibration.hpp"
 #include "schemas/trace/trace.hpp"
 
 namespace dgap::collector {
@@ -65,6 +69,9 @@ class Collection {
     fs::remove(traces_ / "index.json");  // whatever it says is not finished now
     if (claim.exclusive()) remove_partial_files();
     schedule_ = make_schedule(config_, tokenizer_, progress_);
+    calibrate_caches();
+    schemes_ = schemas::calibrated_schemes(config_);
+    recorded_ = schemas::recorded_schemes(config_);
     std::vector<std::string> names;
     std::vector<std::size_t> missing;
     for (std::size_t i = 0; i < schedule_.parts.size(); ++i) {
@@ -107,6 +114,7 @@ class Collection {
     if (part.config_yaml != schemas::to_trace_yaml(config_)) {
       refuse(path, "was collected with another configuration");
     }
+    if (!schemes_agree(part)) refuse(path, "was collected with another calibration of its caches");
     if (!units_agree(part, schedule_.parts[i])) refuse(path, "was collected from other texts");
     if (kept_ && *kept_ != part.header)
       refuse(path, "was collected by another program or on another machine");
@@ -117,6 +125,13 @@ class Collection {
   [[noreturn]] void refuse(const fs::path& path, const std::string& what) const {
     throw base::UsageError(path.string() + ": " + what + "; use another run.name, or delete " +
                            traces_.string());
+  }
+
+  bool schemes_agree(const schemas::TracePart& part) const {
+    return std::equal(part.precisions.begin(), part.precisions.end(), recorded_.begin(),
+                      recorded_.end(), [](const auto& info, const schemas::Scheme& scheme) {
+                        return info.scheme_json == schemas::to_json(scheme).dump();
+                      });
   }
 
   bool units_agree(const schemas::TracePart& part, const Part& scheduled) const {
@@ -155,34 +170,57 @@ class Collection {
                     "steps");
   }
 
+  void calibrate_caches() {
+    const auto open = [this]() -> const engine::Decoder& { return decoder(); };
+    const auto ids = [this](std::size_t book) { return ids_of(book); };
+    make_calibrations({config_, schedule_, tokenizer_, open, ids}, progress_);
+  }
+
+  const engine::Decoder& decoder() {
+    if (decoder_ == nullptr) {
+      decoder_ = engine_.open_decoder();
+      for (const std::string& note : decoder_->model().notes) progress_.warn(note);
+      check_context(config_, decoder_->model().context_length);
+    }
+    return *decoder_;
+  }
+
   void decode(const std::vector<std::size_t>& missing) {
-    const std::unique_ptr<engine::Decoder> decoder = engine_.open_decoder();
-    for (const std::string& note : decoder->model().notes) progress_.warn(note);
-    check_context(config_, decoder->model().context_length);
-    const schemas::TraceHeader header = header_of(config_, tokenizer_, *decoder);
+    const schemas::TraceHeader header = header_of(config_, tokenizer_, decoder());
+    check_calibrations(header.model_sha256);
     if (kept_ && *kept_ != header) {
       refuse(traces_ / part_name(0),
              "was collected by another program, with another model or on another machine");
     }
     BlockShape shape =
-        block_shape(config_, header.vocab_size, decoder->model().vocab_size, header.hidden_size);
+        block_shape(config_, header.vocab_size, decoder().model().vocab_size, header.hidden_size);
     shape.precisions = at_once_;
     PairedBlock rows(shape);
     for (const std::size_t i : missing) {
       schemas::write_trace_part(traces_ / part_name(i),
-                                decode_part(schedule_.parts[i], *decoder, header, rows));
+                                decode_part(schedule_.parts[i], header, rows));
     }
   }
 
-  schemas::TracePart decode_part(const Part& part, const engine::Decoder& decoder,
-                                 const schemas::TraceHeader& header, PairedBlock& rows) {
-    const TwinDecode twin{decoder,
-                          config_.precisions,
+  void check_calibrations(const std::string& model_sha256) const {
+    for (const schemas::Scheme& scheme : schemes_)
+      if (needs_calibration(scheme) &&
+          schemas::read_calibration(scheme.calibration, scheme.calibration_sha256).model_sha256 !=
+              model_sha256)
+        throw base::FailedError(scheme.calibration +
+                                ": was made with another model; delete it, or name another "
+                                "calibration");
+  }
+
+  schemas::TracePart decode_part(const Part& part, const schemas::TraceHeader& header,
+                                 PairedBlock& rows) {
+    const TwinDecode twin{decoder(),
+                          schemes_,
                           config_.corpus.decode_steps,
                           config_.decode.block,
                           config_.decode.mode == "stepwise",
                           at_once_};
-    PartBuilder builder(header, config_, steps_of(part), rows, progress_);
+    PartBuilder builder(header, config_, recorded_, steps_of(part), rows, progress_);
     for (std::size_t i = part.first_pass; i < part.end_pass; ++i) {
       const Pass& pass = schedule_.passes[i];
       const ScheduledBook& book = schedule_.books[pass.book];
@@ -216,6 +254,8 @@ class Collection {
   fs::path traces_;
   std::size_t at_once_ = 0;  // precisions that are decoded side by side
   Schedule schedule_;
+  std::unique_ptr<engine::Decoder> decoder_;
+  std::vector<schemas::Scheme> schemes_, recorded_;  // to decode with, and as traces have them
   std::optional<schemas::TraceHeader> kept_;  // of the parts that are there
   std::optional<std::size_t> open_book_;
   std::vector<std::int32_t> ids_;

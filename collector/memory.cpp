@@ -50,7 +50,7 @@ double cache_bytes(const schemas::Scheme& scheme, const engine::HyperParameters&
   };
   double bytes = 0.0;
   for (int i = 0; i < p.layers * p.kv_heads; ++i) {
-    const schemas::HeadScheme head = head_scheme(scheme, i / p.kv_heads, i % p.kv_heads);
+    const schemas::HeadScheme head = head_scheme(scheme, p.layers, i / p.kv_heads, i % p.kv_heads);
     bytes += tensor_bytes(head.key) + tensor_bytes(head.value);
   }
   return bytes;

@@ -5,7 +5,8 @@
 namespace dgap::collector {
 
 PartBuilder::PartBuilder(const schemas::TraceHeader& header, const schemas::Config& config,
-                         std::int64_t steps, PairedBlock& rows, base::Progress& progress)
+                         std::span<const schemas::Scheme> schemes, std::int64_t steps,
+                         PairedBlock& rows, base::Progress& progress)
     : rows_(rows),
       progress_(progress),
       steps_per_unit_(config.corpus.decode_steps),
@@ -16,7 +17,7 @@ PartBuilder::PartBuilder(const schemas::TraceHeader& header, const schemas::Conf
   part_.header = header;
   part_.config_yaml = schemas::to_trace_yaml(config);
   part_.top = rows.shape().top;
-  for (const schemas::Scheme& scheme : config.precisions) {
+  for (const schemas::Scheme& scheme : schemes) {
     part_.precisions.push_back({scheme.name, schemas::to_json(scheme).dump()});
   }
   part_.columns.resize(config.precisions.size());

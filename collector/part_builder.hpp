@@ -11,9 +11,10 @@ namespace dgap::collector {
 /// Fills one part of a trace from the passes that belong to it.
 class PartBuilder : public TwinDecode::Listener {
  public:
-  /// `steps`: of the whole part.
-  PartBuilder(const schemas::TraceHeader& header, const schemas::Config& config, std::int64_t steps,
-              PairedBlock& rows, base::Progress& progress);
+  /// `schemes`: the configuration's, as they are recorded; `steps`: of the whole part.
+  PartBuilder(const schemas::TraceHeader& header, const schemas::Config& config,
+              std::span<const schemas::Scheme> schemes, std::int64_t steps, PairedBlock& rows,
+              base::Progress& progress);
 
   /// Call before the pass is decoded; its ids as tokens_of gives them.
   void begin_pass(const ScheduledBook& book, const Pass& pass,

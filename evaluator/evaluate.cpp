@@ -7,6 +7,7 @@
 #include "evaluator/outcomes.hpp"
 #include "evaluator/passkey.hpp"
 #include "schemas/bundle/bundle.hpp"
+#include "schemas/config/calibrated.hpp"
 #include "schemas/results/results.hpp"
 #include "schemas/trace/trace.hpp"
 #include "statistics/resampling.hpp"
@@ -104,7 +105,8 @@ PasskeyResult run_passkey(const schemas::Config& config, const schemas::TraceSet
   engine::DecoderOptions options;
   options.compute = config.model.compute;
   const auto decoder = engine::open_decoder(config.model.path, config.model.format, config.model.device, options);
-  return passkey(*decoder, config.precisions, (config.run_directory() / "bundle").string(), cases, progress);
+  return passkey(*decoder, schemas::calibrated_schemes(config),
+                 (config.run_directory() / "bundle").string(), cases, progress);
 }
 
 }  // namespace

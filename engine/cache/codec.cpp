@@ -34,6 +34,9 @@ std::shared_ptr<const Codec> make_codec(const TensorScheme& tensor, int head_dim
   if (tensor.outlier_bits != 0) return make_split(tensor, head_dim, seed);
   switch (tensor.quantizer) {
     case Quantizer::exact:
+    case Quantizer::kvquant:
+    case Quantizer::quanto:
+    case Quantizer::hqq:
       return nullptr;
     case Quantizer::fp8_e4m3:
     case Quantizer::fp8_e5m2:

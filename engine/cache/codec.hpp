@@ -47,7 +47,8 @@ class Codec {
   Layout layout_;
 };
 
-/// The codec of a valid tensor scheme; null where it is exact. `seed` is of random matrices.
+/// The codec of a valid tensor scheme; null where it is exact, or codes span heads (LayerCodes).
+/// `seed` is of random matrices.
 std::shared_ptr<const Codec> make_codec(const schemas::TensorScheme& tensor, int head_dim,
                                         std::uint64_t seed);
 

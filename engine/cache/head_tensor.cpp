@@ -37,12 +37,13 @@ void PrefixRows::read(std::int64_t from, std::int64_t to, float* out) const {
   for (std::int64_t i = 0; i < values; ++i) out[i] = base::round_to_half(out[i]);
 }
 
-HeadTensor::HeadTensor(const Plan& plan, const PrefixRows& prefix)
+HeadTensor::HeadTensor(const Plan& plan, const PrefixRows& prefix, const LayerCodes* layer)
     : plan_(&plan),
       prefix_(prefix),
       sinks_(plan.head_dim, ExactCacheType::f16),
       recent_(plan.head_dim, ExactCacheType::f16),
-      codes_(plan.codec.get()) {
+      codes_(plan.codec.get()),
+      layer_(layer) {
   recent_.start_at(plan.prefix_length);
 }
 
@@ -53,6 +54,7 @@ void HeadTensor::begin() {
     prefix_.read(t, t + 1, row.data());
     sinks_.append(1, row.data(), plan_->head_dim);
   }
+  if (layer_ != nullptr) return;
   const std::int64_t from = plan_->sinks, to = std::max(plan_->prefix_length, plan_->sinks);
   centring_ = Centring(plan_->scheme, plan_->head_dim, from, to,
                        [this](std::int64_t a, std::int64_t b, float* x) { prefix_.read(a, b, x); });
@@ -61,11 +63,26 @@ void HeadTensor::begin() {
                          prefix_.read(a, b, x);
                          centring_.apply(b - a, x);
                        });
-  codes_.calibrate(from, to, [this](std::int64_t a, std::int64_t b, float* x) {
-    prefix_.read(a, b, x);
-    centring_.apply(b - a, x);
-    rotate(b - a, x);
-  });
+}
+
+void HeadTensor::read_transformed(std::int64_t from, std::int64_t to, float* out) const {
+  prefix_.read(from, to, out);
+  centring_.apply(to - from, out);
+  rotate(to - from, out);
+}
+
+void HeadTensor::calibrate(std::int64_t begin, std::int64_t end, const RowReader& read) {
+  codes_.calibrate(begin, end, read);
+}
+
+void HeadTensor::calibrate() {
+  if (plan_->exact() || layer_ != nullptr) return;
+  codes_.calibrate(plan_->sinks, std::max(plan_->prefix_length, plan_->sinks),
+                   [this](std::int64_t a, std::int64_t b, float* x) { read_transformed(a, b, x); });
+}
+
+void HeadTensor::begin_codes() {
+  if (plan_->exact() || layer_ != nullptr) return;
   const std::int64_t end = plan_->window.quantised_end(plan_->prefix_length);
   codes_.reserve(end - plan_->sinks);
   quantise(end);
@@ -86,7 +103,7 @@ void HeadTensor::append(std::int64_t rows, const float* x, std::int64_t stride,
 
 void HeadTensor::advance(std::int64_t first) {
   if (plan_->exact()) return;
-  quantise(plan_->window.quantised_end(length()));
+  if (layer_ == nullptr) quantise(due_end());
   recent_.drop_before(plan_->window.exact_begin(first));
 }
 
@@ -116,7 +133,20 @@ void HeadTensor::read_exact(std::int64_t from, std::int64_t to, float* out) cons
 }
 
 void HeadTensor::read_stored(std::int64_t from, std::int64_t to, float* out) const {
-  codes_.read(from - plan_->sinks, to - plan_->sinks, out);
+  from -= plan_->sinks, to -= plan_->sinks;
+  layer_ != nullptr ? layer_->read(prefix_.head, from, to, out) : codes_.read(from, to, out);
+}
+
+std::int64_t HeadTensor::code_bytes() const {
+  if (layer_ == nullptr) return codes_.bytes();
+  return prefix_.head == 0 ? layer_->bytes() : 0;
+}
+
+std::int64_t HeadTensor::constant_bytes() const {
+  const bool counted_elsewhere = plan_->scheme.layer_scale && prefix_.head != 0;
+  const std::int64_t own =
+      centring_.bytes() + outliers_.bytes() + (counted_elsewhere ? 0 : codes_.parameter_bytes());
+  return own + (layer_ != nullptr && prefix_.head == 0 ? layer_->constant_bytes() : 0);
 }
 
 void HeadTensor::rotate(std::int64_t rows, float* x) const {

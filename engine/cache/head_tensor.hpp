@@ -5,6 +5,7 @@
 
 #include "engine/cache/centring.hpp"
 #include "engine/cache/exact_cache.hpp"
+#include "engine/cache/layer_codes.hpp"
 #include "engine/cache/outliers.hpp"
 #include "engine/cache/quantized_rows.hpp"
 #include "engine/cache/rotation.hpp"
@@ -41,15 +42,27 @@ class HeadTensor {
     bool exact() const { return scheme.quantizer == schemas::Quantizer::exact; }
   };
 
-  /// `plan` must outlive the tensor.
-  HeadTensor(const Plan& plan, const PrefixRows& prefix);
+  /// `plan` must outlive the tensor, and so must `layer`: the codes of all heads of the layer,
+  /// where the scheme's span them, which somebody else appends to.
+  HeadTensor(const Plan& plan, const PrefixRows& prefix, const LayerCodes* layer);
 
-  /// Takes statistics over the prefix without the sinks, and quantises what has left the window.
+  /// Takes statistics over the prefix without the sinks.
   void begin();
+  /// Takes what the codec keeps, from rows [begin, end) that `read` gives, or from the prefix as it
+  /// is coded.
+  void calibrate(std::int64_t begin, std::int64_t end, const RowReader& read);
+  void calibrate();
+  /// Rows of the prefix, as they are coded.
+  void read_transformed(std::int64_t from, std::int64_t to, float* out) const;
+  /// Then quantises what has left the window.
+  void begin_codes();
 
   /// Tokens [0, length()) are held, [plan.sinks, quantised_end()) of them as codes.
   std::int64_t length() const { return recent_.end(); }
-  std::int64_t quantised_end() const { return plan_->sinks + codes_.size(); }
+  std::int64_t quantised_end() const { return plan_->sinks + quantised(); }
+  std::int64_t quantised() const { return layer_ != nullptr ? layer_->size() : codes_.size(); }
+  /// Where the codes should end at this length.
+  std::int64_t due_end() const { return plan_->window.quantised_end(length()); }
 
   /// Appends exact rows that lie `stride` floats apart; with `rope`, rotated to their positions
   /// first.
@@ -58,6 +71,8 @@ class HeadTensor {
   /// and forgets the exact copies that none of those rows sees.
   void advance(std::int64_t first);
 
+  /// The FP16 values of [from, to), which are not codes yet.
+  void read_source(std::int64_t from, std::int64_t to, float* out) const;
   /// The FP16 copies of [from, to).
   void read_exact(std::int64_t from, std::int64_t to, float* out) const;
   /// Decoded rows of [from, to) in the space they are stored in: centred, normalised, rotated.
@@ -74,15 +89,14 @@ class HeadTensor {
   const QuantizedRows& codes() const { return codes_; }
   const Centring& centring() const { return centring_; }
   const Outliers& outliers() const { return outliers_; }
-  /// Bytes that the head keeps whatever its length: statistics, the codec's parameters, outliers.
-  std::int64_t constant_bytes() const {
-    return centring_.bytes() + codes_.parameter_bytes() + outliers_.bytes();
-  }
+  /// Bytes of its codes; the first head's has those of the layer.
+  std::int64_t code_bytes() const;
+  /// Bytes that are kept whatever its length: statistics, the codec's parameters, outliers.
+  std::int64_t constant_bytes() const;
 
  private:
   void quantise(std::int64_t end);
   void unrotate(std::int64_t rows, float* x) const;
-  void read_source(std::int64_t from, std::int64_t to, float* out) const;
 
   const Plan* plan_;
   PrefixRows prefix_;
@@ -90,6 +104,7 @@ class HeadTensor {
   Centring centring_;
   Outliers outliers_;
   QuantizedRows codes_;
+  const LayerCodes* layer_;  // in place of codes_, or null
 };
 
 }  // namespace dgap::engine

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 
@@ -43,6 +44,10 @@ class KvCache {
   virtual int views() const = 0;
   virtual int view(int layer, int head) const = 0;
   virtual ExactTokens exact_tokens(int view, std::int64_t position) const = 0;
+
+  /// The most tokens that the next append may have: where codes are made anew, rows before and
+  /// after read other ones.
+  virtual std::int64_t block_limit() const { return std::numeric_limits<std::int64_t>::max(); }
 
   /// Appends `tokens` tokens to one layer: keys before RoPE, values. Layers are appended in order,
   /// the same number of tokens each. Parallel over heads where that pays. After append, for every

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "engine/cache/kvquant_calibration.hpp"
 
 namespace dgap::engine {
 namespace {
@@ -48,6 +49,9 @@ QuantizedCache::QuantizedCache(const Scheme& scheme, const ExactCache& prefix, s
       prefix_(prefix),
       prefix_length_(length),
       rope_(prefix.rope()) {
+  if (schemas::needs_calibration(scheme_))
+    calibration_ = load_calibration(scheme_, {shape().head_dim, shape().layers, shape().kv_heads});
+  for (int layer = 0; layer < shape().layers; ++layer) layers_.push_back(make_layer(layer));
   const int count = shape().layers * shape().kv_heads;
   heads_.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i)
@@ -55,6 +59,15 @@ QuantizedCache::QuantizedCache(const Scheme& scheme, const ExactCache& prefix, s
   tbb::parallel_for(0, count, [&](int i) {
     heads_[static_cast<std::size_t>(i)].key.begin();
     heads_[static_cast<std::size_t>(i)].value.begin();
+  });
+  tbb::parallel_for(0, shape().layers, [&](int layer) {
+    calibrate(layer, &Head::key);
+    calibrate(layer, &Head::value);
+    advance_layer(layer);
+  });
+  tbb::parallel_for(0, count, [&](int i) {
+    heads_[static_cast<std::size_t>(i)].key.begin_codes();
+    heads_[static_cast<std::size_t>(i)].value.begin_codes();
   });
 }
 
@@ -67,31 +80,77 @@ QuantizedCache::QuantizedCache(const Scheme& scheme, const CacheShape& shape)
     : QuantizedCache(scheme, make_exact_cache(shape, ExactCacheType::f16, 0, true)) {}
 
 QuantizedCache::Head QuantizedCache::make_head(int layer, int head) {
-  const auto [key, value] = schemas::head_scheme(scheme_, layer, head);
+  const auto [key, value] = schemas::head_scheme(scheme_, shape().layers, layer, head);
   const bool exact = is_exact(key) && is_exact(value);
   const bool before_rope = scheme_.key_before_rope && !is_exact(key);
   const HeadTensor::Plan& keys = plan(key);
   const HeadTensor::Plan& values = plan(value);
-  return {HeadTensor(keys,
-                     {&prefix_,
-                      before_rope ? PrefixRows::Tensor::keys_before_rope : PrefixRows::Tensor::keys,
-                      layer, head}),
-          HeadTensor(values, {&prefix_, PrefixRows::Tensor::values, layer, head}),
-          find_view(exact ? View() : View{scheme_.sink_tokens, keys.window, values.window}),
-          before_rope,
-          !before_rope && reads_keys_rotated(key),
-          is_fine(key)};
+  return {
+      HeadTensor(
+          keys,
+          {&prefix_, before_rope ? PrefixRows::Tensor::keys_before_rope : PrefixRows::Tensor::keys,
+           layer, head},
+          layer_keys(layer)),
+      HeadTensor(values, {&prefix_, PrefixRows::Tensor::values, layer, head}, layer_values(layer)),
+      find_view(exact ? View() : View{scheme_.sink_tokens, keys.window, values.window}),
+      before_rope,
+      !before_rope && reads_keys_rotated(key),
+      is_fine(key)};
+}
+
+QuantizedCache::Layer QuantizedCache::make_layer(int layer) const {
+  const auto [key, value] = schemas::head_scheme(scheme_, shape().layers, layer, 0);
+  const schemas::LayerCalibration* calibration =
+      calibration_ ? &calibration_->layers[static_cast<std::size_t>(layer)] : nullptr;
+  const auto make = [&](const TensorScheme& tensor, const schemas::TensorCalibration* own) {
+    return make_layer_codes(tensor, shape().kv_heads, shape().head_dim, own);
+  };
+  return {make(key, calibration ? &calibration->key : nullptr),
+          make(value, calibration ? &calibration->value : nullptr)};
+}
+
+void QuantizedCache::calibrate(int layer, HeadTensor Head::*tensor) {
+  const std::int64_t heads = shape().kv_heads;
+  Head* const first = &heads_[static_cast<std::size_t>(layer * heads)];
+  const bool together = (first->*tensor).plan().scheme.layer_scale;
+  const std::int64_t sinks = scheme_.sink_tokens;
+  const std::int64_t tokens = std::max(prefix_length_ - sinks, std::int64_t{0});
+  const auto read = [&](std::int64_t from, std::int64_t to, float* out) {
+    for (std::int64_t row = from; row < to; ++row, out += shape().head_dim) {
+      const std::int64_t token = sinks + row / heads;
+      (first[row % heads].*tensor).read_transformed(token, token + 1, out);
+    }
+  };
+  for (std::int64_t h = 0; h < heads; ++h)
+    together ? (first[h].*tensor).calibrate(0, tokens * heads, read)
+             : (first[h].*tensor).calibrate();
+}
+
+void QuantizedCache::advance_layer(int layer) {
+  const Layer& codes = layer_at(layer);
+  advance_codes(codes.keys.get(), layer, &Head::key);
+  advance_codes(codes.values.get(), layer, &Head::value);
+}
+
+void QuantizedCache::advance_codes(LayerCodes* codes, int layer, HeadTensor Head::*tensor) {
+  if (codes == nullptr) return;
+  const std::int64_t sinks = scheme_.sink_tokens;
+  const std::int64_t end = (at(layer, 0).*tensor).due_end() - sinks;
+  if (end <= codes->size()) return;
+  codes->append(end, [&](int head, std::int64_t from, std::int64_t to, float* out) {
+    (at(layer, head).*tensor).read_source(sinks + from, sinks + to, out);
+  });
 }
 
 const HeadTensor::Plan& QuantizedCache::plan(const TensorScheme& tensor) {
   const auto same = std::find_if(plans_.begin(), plans_.end(),
                                  [&](const auto& plan) { return plan.scheme == tensor; });
   if (same != plans_.end()) return *same;
-  return plans_.emplace_back(
-      HeadTensor::Plan{tensor, Window(tensor, scheme_.residual_window, scheme_.sink_tokens),
-                       shape().head_dim, scheme_.sink_tokens, prefix_length_,
-                       make_rotation(tensor, shape().head_dim, scheme_.rotation_seed),
-                       make_codec(tensor, shape().head_dim, scheme_.rotation_seed)});
+  return plans_.emplace_back(HeadTensor::Plan{
+      tensor, Window(tensor, scheme_.residual_window, scheme_.sink_tokens, prefix_length_),
+      shape().head_dim, scheme_.sink_tokens, prefix_length_,
+      make_rotation(tensor, shape().head_dim, scheme_.rotation_seed),
+      make_codec(tensor, shape().head_dim, scheme_.rotation_seed)});
 }
 
 int QuantizedCache::find_view(const View& view) {
@@ -111,29 +170,50 @@ ExactTokens QuantizedCache::exact_tokens(int view, std::int64_t position) const 
   return {rule.sinks, rule.keys.exact_begin(position), rule.values.exact_begin(position)};
 }
 
+std::int64_t QuantizedCache::block_limit() const {
+  for (const HeadTensor::Plan& plan : plans_)  // all of those leave at the same times
+    if (plan.scheme.window == schemas::WindowRule::requantize)
+      return plan.window.until_leave(length());
+  return KvCache::block_limit();
+}
+
 void QuantizedCache::append_head(Head& head, std::int64_t tokens, const float* keys,
                                  const float* values) {
   const std::int64_t stride = std::int64_t{shape().kv_heads} * shape().head_dim;
-  const std::int64_t first = head.key.length();
   head.key.append(tokens, keys, stride, head.key_before_rope ? nullptr : &rope_);
   head.value.append(tokens, values, stride, nullptr);
-  head.key.advance(first);
-  head.value.advance(first);
 }
 
 void QuantizedCache::append(int layer, std::int64_t tokens, const float* keys,
                             const float* values) {
   if (tokens == 0) return;
-  rope_.reserve(at(layer, 0).key.length() + tokens);
-  const auto append_one = [&](int head) {
-    const std::int64_t offset = std::int64_t{head} * shape().head_dim;
-    append_head(heads_[static_cast<std::size_t>(layer * shape().kv_heads + head)], tokens,
-                keys + offset, values + offset);
+  assert(tokens <= block_limit() || layer > 0);
+  const std::int64_t first = at(layer, 0).key.length();
+  for (LayerCodes* codes : {layer_at(layer).keys.get(), layer_at(layer).values.get()})
+    if (codes != nullptr) codes->begin_block();
+  rope_.reserve(first + tokens);
+  const bool spans_heads = layer_keys(layer) != nullptr || layer_values(layer) != nullptr;
+  const auto for_heads = [&](const auto& task) {
+    if (tokens * shape().kv_heads * shape().head_dim >= kParallelValues)
+      tbb::parallel_for(0, shape().kv_heads, task);
+    else
+      for (int head = 0; head < shape().kv_heads; ++head) task(head);
   };
-  if (tokens * shape().kv_heads * shape().head_dim >= kParallelValues)
-    tbb::parallel_for(0, shape().kv_heads, append_one);
-  else
-    for (int head = 0; head < shape().kv_heads; ++head) append_one(head);
+  const auto own = [&](int head) -> Head& {
+    return heads_[static_cast<std::size_t>(layer * shape().kv_heads + head)];
+  };
+  const auto advance_head = [&](int head) {
+    own(head).key.advance(first);
+    own(head).value.advance(first);
+  };
+  for_heads([&](int head) {
+    const std::int64_t offset = std::int64_t{head} * shape().head_dim;
+    append_head(own(head), tokens, keys + offset, values + offset);
+    if (!spans_heads) advance_head(head);
+  });
+  if (!spans_heads) return;
+  advance_layer(layer);
+  for_heads(advance_head);
 }
 
 void QuantizedCache::read_keys(int layer, int head, Copy copy, std::int64_t begin, std::int64_t end,
@@ -171,7 +251,7 @@ CacheBytes QuantizedCache::bytes() const {
   CacheBytes bytes;
   const auto add = [&](const HeadTensor& tensor, std::int64_t& elements, std::int64_t& code_bytes,
                        std::int64_t& total_elements, std::int64_t& total_bytes) {
-    const std::int64_t quantised = tensor.codes().size();
+    const std::int64_t quantised = tensor.quantised();
     // An exact tensor weighs in the average of a mixed cache with what has left the window.
     const std::int64_t exact =
         tensor.plan().exact()
@@ -179,9 +259,9 @@ CacheBytes QuantizedCache::bytes() const {
                   tensor.length() - scheme_.sink_tokens - std::max(scheme_.residual_window, 1), 0)
             : 0;
     elements += (quantised + exact) * shape().head_dim;
-    code_bytes += tensor.codes().bytes() + 2 * exact * shape().head_dim;
+    code_bytes += tensor.code_bytes() + 2 * exact * shape().head_dim;
     total_elements += tensor.length() * shape().head_dim;
-    total_bytes += tensor.codes().bytes() + tensor.constant_bytes() +
+    total_bytes += tensor.code_bytes() + tensor.constant_bytes() +
                    2 * (tensor.length() - quantised) * shape().head_dim;
   };
   for (const Head& head : heads_) {

@@ -30,6 +30,7 @@ class QuantizedCache final : public KvCache {
   int views() const override { return static_cast<int>(views_.size()); }
   int view(int layer, int head) const override { return at(layer, head).view; }
   ExactTokens exact_tokens(int view, std::int64_t position) const override;
+  std::int64_t block_limit() const override;
 
   void append(int layer, std::int64_t tokens, const float* keys, const float* values) override;
   void read_keys(int layer, int head, Copy copy, std::int64_t begin, std::int64_t end,
@@ -54,6 +55,9 @@ class QuantizedCache final : public KvCache {
     std::span<const float> parameters;          // the codec's
     std::span<const std::uint16_t> order = {};  // of channels, where outliers come first
   };
+  /// Of codes that span heads, which Raw has none of: null, or the layer's.
+  const LayerCodes* layer_keys(int layer) const { return layer_at(layer).keys.get(); }
+  const LayerCodes* layer_values(int layer) const { return layer_at(layer).values.get(); }
   Raw raw_key(int layer, int head) const { return raw(at(layer, head).key); }
   Raw raw_value(int layer, int head) const { return raw(at(layer, head).value); }
 
@@ -63,6 +67,9 @@ class QuantizedCache final : public KvCache {
     int view;
     bool key_before_rope, rotates_queries, fine_keys;
   };
+  struct Layer {
+    std::unique_ptr<LayerCodes> keys, values;  // where codes span heads
+  };
   struct View {
     std::int64_t sinks = 0;
     Window keys, values;
@@ -70,11 +77,18 @@ class QuantizedCache final : public KvCache {
   };
   QuantizedCache(const schemas::Scheme& scheme, std::unique_ptr<const ExactCache> prefix);
   const Head& at(int layer, int head) const;
+  const Layer& layer_at(int layer) const { return layers_[static_cast<std::size_t>(layer)]; }
   Raw raw(const HeadTensor& tensor) const;
   /// The plan of heads with this tensor, which they share.
   const HeadTensor::Plan& plan(const schemas::TensorScheme& tensor);
   int find_view(const View& view);
   Head make_head(int layer, int head);
+  Layer make_layer(int layer) const;
+  /// Parameters of the codecs of one head, or, with layer_scale, of a layer's heads together.
+  void calibrate(int layer, HeadTensor Head::*tensor);
+  /// Quantises what has left the windows of a layer whose codes span its heads.
+  void advance_layer(int layer);
+  void advance_codes(LayerCodes* codes, int layer, HeadTensor Head::*tensor);
   void append_head(Head& head, std::int64_t tokens, const float* keys, const float* values);
 
   schemas::Scheme scheme_;
@@ -82,7 +96,9 @@ class QuantizedCache final : public KvCache {
   const ExactCache& prefix_;
   std::int64_t prefix_length_;
   RopeTable rope_;
+  std::shared_ptr<const schemas::Calibration> calibration_;  // where the scheme needs one
   std::deque<HeadTensor::Plan> plans_;
+  std::vector<Layer> layers_;
   std::vector<View> views_;
   std::vector<Head> heads_;  // [layers, kv_heads]
 };

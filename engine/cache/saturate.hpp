@@ -11,4 +11,7 @@ DGAP_INLINE std::uint16_t to_half_saturated(float x) {
   return base::to_half(low < -65504.0f ? -65504.0f : low);
 }
 
+/// x rounded to FP16 so, as a float.
+DGAP_INLINE float round_saturated(float x) { return base::from_half(to_half_saturated(x)); }
+
 }  // namespace dgap::engine

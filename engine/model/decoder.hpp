@@ -63,6 +63,8 @@ struct CacheBytes {
   }
 };
 
+class ExactCache;
+
 /// One token sequence with its cache. Not thread-safe; parallel inside.
 class Sequence {
  public:
@@ -81,6 +83,8 @@ class Sequence {
   virtual std::unique_ptr<Sequence> fork(const schemas::Scheme& scheme,
                                          std::int64_t length) const = 0;
   virtual CacheBytes cache_bytes() const = 0;
+  /// Its exact keys and values; null where it has none, or they are not in this machine's memory.
+  virtual const ExactCache* exact_cache() const { return nullptr; }
 };
 
 class Decoder {

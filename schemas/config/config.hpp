@@ -63,6 +63,13 @@ struct CorpusConfig {
   bool operator==(const CorpusConfig&) const = default;
 };
 
+/// Text that the thresholds and levels of cache schemes come from, where they need any (kvquant).
+struct CalibrationConfig {
+  int windows = 16;
+  int tokens = 0;  // of a window; 0 = 2,048, or 512 for models of hidden size below 1,024
+  bool operator==(const CalibrationConfig&) const = default;
+};
+
 struct DecodeConfig {
   std::string mode = "blocked";  // blocked | stepwise
   int block = 128;               // teacher-forced rows per block
@@ -142,6 +149,7 @@ struct Config {
   ModelConfig model;
   CorpusConfig corpus;
   std::vector<Scheme> precisions;  // required, at least one, distinct names
+  CalibrationConfig calibration;
   DecodeConfig decode;
   TraceConfig trace;
   WindowConfig window;
@@ -175,8 +183,8 @@ std::string to_yaml(const Config& config);
 std::string to_trace_yaml(const Config& config);
 
 /// The same again, restricted to what the named stage and those before it depend on (collect:
-/// run.seed, model, corpus, precisions, decode, trace, window.cap; and so on). Resuming compares
-/// these.
+/// run.seed, model, corpus, precisions, calibration, decode, trace, window.cap; and so on).
+/// Resuming compares these.
 std::string to_stage_yaml(const Config& config, std::string_view stage);
 
 }  // namespace dgap::schemas

@@ -177,6 +177,15 @@ void describe_config(V& v, C& config) {
             [&] { describe_corpus(v, config.corpus); });
   v.precisions("precisions", config.precisions,
                "cache schemes that are decoded; required, distinct names");
+  v.section("calibration",
+            "training text that cache schemes are calibrated on, where they need it (kvquant)",
+            [&] {
+              v.field("windows", config.calibration.windows, IntegerRange{1, 100'000},
+                      "windows of text, from books in turn, at random places");
+              v.field("tokens", config.calibration.tokens, IntegerRange{0, kMaxTokens},
+                      "tokens of a window; 0 = 2048, or 512 where the model's hidden size is below "
+                      "1024");
+            });
   v.section("decode", "how targets are decoded", [&] {
     v.field("mode", config.decode.mode, Choice{{"blocked", "stepwise"}},
             "many teacher-forced rows at once, or one at a time");

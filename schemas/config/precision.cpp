@@ -73,10 +73,12 @@ Json precision_keys() {
   tensor.rotation = RotationKind::haar, tensor.sketch = SketchKind::orthonormal;
   tensor.levels = {0.5f}, tensor.scale = 0.5f, tensor.norm_correction = true;
   tensor.outlier_bits = tensor.iterations = 1;
+  tensor.outliers = 0.01, tensor.q_norm = tensor.layer_scale = true;
   Scheme scheme;
   scheme.key = scheme.value = tensor;
   scheme.overrides.push_back({{0}, {0}, tensor, tensor});
-  scheme.model_layers = scheme.model_kv_heads = 1;
+  scheme.model_layers = scheme.model_kv_heads = scheme.boundary_layers = 1;
+  scheme.calibration = scheme.calibration_sha256 = "text";
   Json keys = to_json(scheme);
   keys["preset"] = keys["allocation"] = "";
   return keys;

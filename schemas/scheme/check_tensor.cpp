@@ -58,7 +58,11 @@ class TensorCheck {
 
   void groups() const {
     const std::string group = ".group_size is " + std::to_string(tensor_.group_size);
-    if (fp8() || turboquant()) {
+    if (tensor_.quantizer == Quantizer::kvquant) {
+      require(tensor_.group_size == 0, group + "; " + quantizer() +
+                                           " has one scale per token or channel of a layer; set "
+                                           "it to 0");
+    } else if (fp8() || turboquant()) {
       require(tensor_.axis == GroupAxis::token && tensor_.group_size == 0,
               ": " + quantizer() + " has no groups; axis must be token and group_size 0");
     } else if (is_block(tensor_.quantizer)) {
@@ -66,7 +70,7 @@ class TensorCheck {
           tensor_.axis == GroupAxis::token && tensor_.group_size == kBlockSize,
           ": " + quantizer() + " has blocks of 32 channels; axis must be token and group_size 32");
     } else if (tensor_.group_size != 0 || tensor_.axis == GroupAxis::channel ||
-               tensor_.quantizer == Quantizer::kvarn) {
+               tensor_.quantizer == Quantizer::kvarn || spans_heads(tensor_)) {
       require(tensor_.group_size >= kMinGroup && tensor_.group_size <= kMaxGroup,
               group + "; it must lie in [" + std::to_string(kMinGroup) + ", " +
                   std::to_string(kMaxGroup) + "]");
@@ -91,6 +95,10 @@ class TensorCheck {
   void transformations() const {
     require(tensor_.quantizer != Quantizer::kvarn || !tensor_.normalize,
             ": kvarn normalises variances itself; set normalize to false");
+    require(!spans_heads(tensor_) || !(tensor_.center || tensor_.normalize || tensor_.rotate),
+            ": " + quantizer() +
+                " codes the tensor as it is; set center, normalize and rotate to "
+                "false");
   }
 
   void levels() const {
@@ -121,6 +129,9 @@ class TensorCheck {
     owned(tensor_.scale != plain.scale, "scale", fp8(), "fp8_e4m3 and fp8_e5m2");
     require(tensor_.scale == 0.0f || (tensor_.scale >= 1e-30f && tensor_.scale <= 1e30f),
             ".scale must lie in [1e-30, 1e30], or be 0: calibrated on each prefix");
+    owned(tensor_.layer_scale, "layer_scale", fp8(), "fp8_e4m3 and fp8_e5m2");
+    require(!tensor_.layer_scale || tensor_.scale == 0.0f,
+            ".layer_scale is of calibrated scales; leave .scale out");
     owned(tensor_.norm_correction, "norm_correction", is({Quantizer::turboquant_mse}),
           "turboquant_mse");
     owned(tensor_.sketch != plain.sketch, "sketch", is({Quantizer::turboquant_prod}),
@@ -132,12 +143,17 @@ class TensorCheck {
             ".outlier_bits is " + std::to_string(tensor_.outlier_bits) + "; it must lie in (" +
                 which_ + ".bits, 4], or be 0");
     owned(tensor_.iterations != plain.iterations, "iterations", is({Quantizer::kvarn}), "kvarn");
+    owned(tensor_.outliers != 0.0, "outliers", is({Quantizer::kvquant}), "kvquant");
+    require(tensor_.outliers >= 0.0 && tensor_.outliers <= 0.1,
+            ".outliers must lie in [0, 0.1], a share of the values");
+    owned(tensor_.q_norm, "q_norm", is({Quantizer::kvquant}), "kvquant");
     require(tensor_.iterations >= 0 && tensor_.iterations <= 64,
             ".iterations is " + std::to_string(tensor_.iterations) + "; it must lie in [0, 64]");
   }
 
   void shape() const {
-    const bool by_token = tensor_.axis == GroupAxis::token && tensor_.quantizer != Quantizer::kvarn;
+    const bool by_token = tensor_.axis == GroupAxis::token &&
+                          tensor_.quantizer != Quantizer::kvarn && !spans_heads(tensor_);
     if (by_token && tensor_.group_size != 0)
       require(head_dim_ % tensor_.group_size == 0,
               ".group_size " + std::to_string(tensor_.group_size) + " does not divide " + dim() +

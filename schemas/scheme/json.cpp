@@ -19,15 +19,15 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array<std::string_view, 15> kTensorKeys = {
-    "bits",   "quantizer",  "axis",   "group_size", "center",          "normalize",
-    "rotate", "rotation",   "levels", "scale",      "norm_correction", "outlier_bits",
-    "sketch", "iterations", "window"};
-constexpr std::array<std::string_view, 13> kSchemeKeys = {
-    "name",          "preset",          "family",          "key",
-    "value",         "key_before_rope", "residual_window", "sink_tokens",
-    "prefill",       "rotation_seed",   "overrides",       "model_layers",
-    "model_kv_heads"};
+constexpr std::array<std::string_view, 18> kTensorKeys = {
+    "bits",   "quantizer",  "axis",     "group_size", "center",          "normalize",
+    "rotate", "rotation",   "levels",   "scale",      "norm_correction", "outlier_bits",
+    "sketch", "iterations", "outliers", "q_norm",     "layer_scale",     "window"};
+constexpr std::array<std::string_view, 16> kSchemeKeys = {
+    "name",           "preset",          "family",          "key",
+    "value",          "key_before_rope", "residual_window", "sink_tokens",
+    "prefill",        "rotation_seed",   "overrides",       "model_layers",
+    "model_kv_heads", "boundary_layers", "calibration",     "calibration_sha256"};
 constexpr std::array<std::string_view, 4> kOverrideKeys = {"layers", "heads", "key", "value"};
 constexpr std::size_t kMaxOverrides = 1 << 16;
 
@@ -72,6 +72,9 @@ class Object {
   }
   void read(const char* key, float& field) const {
     if (const json* value = typed(key, &json::is_number, "a number")) field = number(*value, key);
+  }
+  void read(const char* key, double& field) const {
+    if (const json* value = typed(key, &json::is_number, "a number")) field = value->get<double>();
   }
   void read(const char* key, std::vector<float>& field) const {
     const json* value = typed(key, &json::is_array, "a list of numbers");
@@ -138,10 +141,13 @@ json tensor_json(const TensorScheme& tensor) {
   if (tensor.rotation != plain.rotation) object["rotation"] = name_of(tensor.rotation);
   if (!tensor.levels.empty()) object["levels"] = tensor.levels;
   if (tensor.scale != plain.scale) object["scale"] = tensor.scale;
+  if (tensor.layer_scale) object["layer_scale"] = true;
   if (tensor.norm_correction) object["norm_correction"] = true;
   if (tensor.outlier_bits != 0) object["outlier_bits"] = tensor.outlier_bits;
   if (tensor.sketch != plain.sketch) object["sketch"] = name_of(tensor.sketch);
   if (tensor.iterations != plain.iterations) object["iterations"] = tensor.iterations;
+  if (tensor.outliers != plain.outliers) object["outliers"] = tensor.outliers;
+  if (tensor.q_norm) object["q_norm"] = true;
   return object;
 }
 
@@ -171,10 +177,13 @@ void read_tensor(const Object& parent, const char* key, TensorScheme& tensor) {
   object.read("rotation", tensor.rotation, kRotationNames);
   object.read("levels", tensor.levels);
   object.read("scale", tensor.scale);
+  object.read("layer_scale", tensor.layer_scale);
   object.read("norm_correction", tensor.norm_correction);
   object.read("outlier_bits", tensor.outlier_bits);
   object.read("sketch", tensor.sketch, kSketchNames);
   object.read("iterations", tensor.iterations);
+  object.read("outliers", tensor.outliers);
+  object.read("q_norm", tensor.q_norm);
 }
 
 void read_indices(const Object& object, const char* key, std::vector<int>& indices) {
@@ -242,6 +251,9 @@ json to_json(const Scheme& scheme) {
   if (!scheme.overrides.empty()) object["overrides"] = overrides_to_json(scheme.overrides);
   if (scheme.model_layers != 0) object["model_layers"] = scheme.model_layers;
   if (scheme.model_kv_heads != 0) object["model_kv_heads"] = scheme.model_kv_heads;
+  if (scheme.boundary_layers != 0) object["boundary_layers"] = scheme.boundary_layers;
+  if (!scheme.calibration.empty()) object["calibration"] = scheme.calibration;
+  if (!scheme.calibration_sha256.empty()) object["calibration_sha256"] = scheme.calibration_sha256;
   return object;
 }
 
@@ -268,6 +280,9 @@ Scheme scheme_from_json(const json& value, std::string_view where) {
     object.read("rotation_seed", scheme.rotation_seed);
     object.read("model_layers", scheme.model_layers);
     object.read("model_kv_heads", scheme.model_kv_heads);
+    object.read("boundary_layers", scheme.boundary_layers);
+    object.read("calibration", scheme.calibration);
+    object.read("calibration_sha256", scheme.calibration_sha256);
     if (const json* list = object.find("overrides"))
       scheme.overrides = overrides_from_json(*list, scheme, object.path("overrides"));
     validate(scheme);

@@ -70,13 +70,17 @@ inline BitWidths bit_widths(Quantizer quantizer) {
       return {1};
     case Quantizer::lloyd_max:
     case Quantizer::normal_float:
+    case Quantizer::kvquant:
       return {2, 3, 4};
     case Quantizer::symmetric:
       return {2, 3, 4, 8};
     case Quantizer::asymmetric:
     case Quantizer::asymmetric_fp16:
     case Quantizer::kvarn:
+    case Quantizer::hqq:
       return {1, 2, 3, 4, 8};
+    case Quantizer::quanto:
+      return {2, 4};
     case Quantizer::codebook:
     case Quantizer::turboquant_mse:
     case Quantizer::turboquant_prod:

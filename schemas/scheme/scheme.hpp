@@ -29,7 +29,10 @@ enum class Quantizer {
   fp8_e5m2,
   turboquant_mse,   // 1..4 bits: norm and, rotated, Lloyd-Max codes of the direction
   turboquant_prod,  // 1..4 bits: the same with b - 1 bits, and a sign sketch of the residual
-  kvarn             // 1, 2, 3, 4, 8 bits: tiles of tokens x channels of normalised variance
+  kvarn,            // 1, 2, 3, 4, 8 bits: tiles of tokens x channels of normalised variance
+  kvquant,          // 2..4 bits: calibrated levels, outliers kept exactly, over a whole layer
+  quanto,           // 2, 4 bits: optimum-quanto's affine codes in FP16 (transformers)
+  hqq               // 1, 2, 3, 4, 8 bits: hqq's affine codes, by its solver (transformers)
 };
 
 /// Which values share a scale: `token` = channels of one token and head; `channel` = consecutive
@@ -40,8 +43,9 @@ enum class GroupAxis { token, channel };
 /// the newest max(R, 1) tokens are exact, its own included. `lagging`: its own and the R before it
 /// (KIVI's values). `flush`: its own and those since the last flush; when R have gathered, all of
 /// them become codes after that row's attention (KIVI's keys). `none`: not even its own is exact
-/// (llama.cpp, vLLM).
-enum class WindowRule { sliding, lagging, flush, none };
+/// (llama.cpp, vLLM). `requantize`: the whole prefix becomes codes at once; then as `flush`, and
+/// each time all there is is read and coded anew (transformers' QuantizedCache).
+enum class WindowRule { sliding, lagging, flush, none, requantize };
 /// The rotation of a tensor with `rotate`. `signed_hadamard`: random signs, then H over head_dim, a
 /// power of two. `hadamard`: without signs. `hadamard_blocks`: H_n over blocks of n channels, n the
 /// largest power of two that divides head_dim, and `hadamard_64`: n = 64; neither rotates where 64
@@ -70,12 +74,15 @@ struct TensorScheme {
   WindowRule window = WindowRule::sliding;
   std::vector<float> levels = {};  // codebook: 2^bits ascending levels in [-1, 1]
   float scale = 0.0f;  // fp8: one for all values; 0 = the prefix's largest |x| / 448 (57344)
+  bool layer_scale = false;      // fp8: the prefix's largest |x| over all KV heads of the layer
   bool norm_correction = false;  // turboquant_mse: the read keeps the norm (vLLM)
   /// turboquant: bits of the quarter of the channels with the largest prefix RMS, which are an
   /// instance of their own; 0 = one instance.
   int outlier_bits = 0;
   SketchKind sketch = SketchKind::gaussian;  // turboquant_prod
   int iterations = 8;                        // kvarn: of the variance normalisation
+  double outliers = 0.0;  // kvquant: share of values that are kept exactly, half at either end
+  bool q_norm = false;    // kvquant: reads have the mean and deviation of what was coded
   bool operator==(const TensorScheme&) const = default;
 };
 
@@ -90,7 +97,7 @@ struct Override {
 /// A fully specified quantiser of the key/value cache. Presets by name, everything overridable.
 struct Scheme {
   std::string name;                // the precision's name, [A-Za-z0-9._-]+
-  std::string family = "centred";  // centred | rotated | uniform | exact | kivi | custom
+  std::string family = "centred";  // docs/schemes.md; custom: tensors of its own
   TensorScheme key;
   TensorScheme value;
   bool key_before_rope = false;  // codes, residual window and sinks hold K before RoPE
@@ -100,6 +107,9 @@ struct Scheme {
   std::uint64_t rotation_seed = 0;  // of the random signs
   std::vector<Override> overrides;  // of key and value; the last one that fits a head is used
   int model_layers = 0, model_kv_heads = 0;  // of the model that overrides are for; 0: any
+  int boundary_layers = 0;  // so many first and last layers are exact, but for overrides
+  std::string calibration;  // file of thresholds and levels (kvquant); empty: made by the run
+  std::string calibration_sha256;  // of that file; empty before it is known
   bool operator==(const Scheme&) const = default;
 };
 
@@ -108,10 +118,20 @@ struct HeadScheme {
   TensorScheme key, value;
   bool operator==(const HeadScheme&) const = default;
 };
-HeadScheme head_scheme(const Scheme& scheme, int layer, int head);
+/// `layers`: of the model, which boundary_layers counts from the end of.
+HeadScheme head_scheme(const Scheme& scheme, int layers, int layer, int head);
+
+/// Whether the codes of a tensor depend on all KV heads of a layer.
+inline bool spans_heads(const TensorScheme& tensor) {
+  return tensor.quantizer == Quantizer::kvquant || tensor.quantizer == Quantizer::quanto ||
+         tensor.quantizer == Quantizer::hqq;
+}
+/// Whether a tensor of the scheme has thresholds and levels from a calibration file.
+bool needs_calibration(const Scheme& scheme);
 
 /// Tokens that are encoded together.
 inline int tokens_per_step(const TensorScheme& tensor) {
+  if (spans_heads(tensor)) return 1;
   const bool tile = tensor.axis == GroupAxis::channel || tensor.quantizer == Quantizer::kvarn;
   return tile ? tensor.group_size : 1;
 }

@@ -66,7 +66,10 @@ std::optional<Scheme> parse_vllm_fp8(PresetReader reader, Quantizer format) {
   Scheme scheme;
   scheme.family = "vllm";
   scheme.key = scheme.value = fp8(format);
+  scheme.key.layer_scale = scheme.value.layer_scale = true;
+  if (reader.take("-per_head")) scheme.key.layer_scale = scheme.value.layer_scale = false;
   if (reader.take("-unscaled")) {
+    scheme.key.layer_scale = scheme.value.layer_scale = false;
     scheme.key.scale = scheme.value.scale = 1.0f;
     scheme.prefill = PrefillMode::quantized;
   }
@@ -74,10 +77,11 @@ std::optional<Scheme> parse_vllm_fp8(PresetReader reader, Quantizer format) {
 }
 
 /// vLLM's turboquant: keys fp8, or norm-corrected codes of Hadamard-rotated directions; values
-/// min-max by token.
+/// min-max by token; two layers at either end as they are.
 Scheme vllm_turboquant(int key_bits, int value_bits) {
   Scheme scheme;
   scheme.family = "vllm";
+  scheme.boundary_layers = 2;
   scheme.key = fp8(Quantizer::fp8_e4m3);
   if (key_bits < 8) {
     scheme.key.bits = key_bits;
@@ -154,6 +158,58 @@ std::optional<Scheme> parse_kvarn(PresetReader reader) {
   return reader.done() ? std::optional(scheme) : std::nullopt;
 }
 
+/// arXiv:2401.18079: keys before RoPE by channel, values by token, both over all heads of a layer;
+/// the first token exact.
+std::optional<Scheme> parse_kvquant(PresetReader reader) {
+  const std::optional<int> bits = reader.number(4);
+  int percent = 0;
+  if (!bits || !fits(Quantizer::kvquant, *bits)) return std::nullopt;
+  PresetReader sparse = reader;
+  if (sparse.take("-")) {
+    const std::optional<int> share = sparse.number(10);
+    if (share && *share > 0 && sparse.take("p")) percent = *share, reader = sparse;
+  }
+  Scheme scheme;
+  scheme.family = "kvquant";
+  scheme.key = {.bits = *bits,
+                .quantizer = Quantizer::kvquant,
+                .axis = GroupAxis::channel,
+                .window = WindowRule::none,
+                .outliers = percent / 100.0,
+                .q_norm = reader.take("-qnorm")};
+  scheme.value = scheme.key;
+  scheme.value.axis = GroupAxis::token;
+  scheme.key_before_rope = true;
+  scheme.sink_tokens = 1;
+  scheme.prefill = PrefillMode::quantized;
+  return reader.done() ? std::optional(scheme) : std::nullopt;
+}
+
+/// transformers' QuantizedCache over optimum-quanto or hqq. `-axis1` is the last axis: quanto's -1,
+/// hqq's 1; else 0, the default of both.
+std::optional<Scheme> parse_hf(PresetReader reader) {
+  const bool quanto = reader.take("quanto-");
+  if (!quanto && !reader.take("hqq-")) return std::nullopt;
+  const Quantizer quantizer = quanto ? Quantizer::quanto : Quantizer::hqq;
+  const std::optional<int> bits = reader.number(8);
+  if (!bits || !fits(quantizer, *bits)) return std::nullopt;
+  // Groups of neighbouring channels: axis 0 of quanto, 1 of hqq.
+  const bool neighbours = reader.take("-axis1") != quanto;
+  int group = 64;
+  Scheme scheme;
+  scheme.family = "hf";
+  scheme.residual_window = 128;
+  if (!reader.option("-g", kMaxGroup, group)) return std::nullopt;
+  if (!reader.option("-R", kMaxWindow, scheme.residual_window)) return std::nullopt;
+  scheme.key = {.bits = *bits,
+                .quantizer = quantizer,
+                .axis = neighbours ? GroupAxis::token : GroupAxis::channel,
+                .group_size = group,
+                .window = WindowRule::requantize};
+  scheme.value = scheme.key;
+  return reader.done() ? std::optional(scheme) : std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Scheme> parse_stack_preset(std::string_view name) {
@@ -162,6 +218,8 @@ std::optional<Scheme> parse_stack_preset(std::string_view name) {
   if (reader.take("vllm-")) return parse_vllm(reader);
   if (reader.take("turboquant-")) return parse_turboquant(reader);
   if (reader.take("kvarn-")) return parse_kvarn(reader);
+  if (reader.take("hf-")) return parse_hf(reader);
+  if (reader.take("kvquant-nuq")) return parse_kvquant(reader);
   return std::nullopt;
 }
 
@@ -169,6 +227,14 @@ std::vector<std::string> stack_presets() {
   std::vector<std::string> names = {"vllm-fp8",     "vllm-fp8_e5m2", "vllm-k8v4",
                                     "vllm-4bit_nc", "vllm-k3v4_nc",  "vllm-3bit_nc",
                                     "kvarn-k4v2",   "kvarn-k4v4",    "kvarn-k2v2"};
+  for (const char* hf : {"quanto-2", "quanto-4", "hqq-1", "hqq-2", "hqq-3", "hqq-4", "hqq-8"}) {
+    names.push_back(std::string("hf-") + hf);
+    names.push_back(names.back() + "-axis1");
+  }
+  for (const char* bits : {"2", "3", "4"}) {
+    names.push_back(std::string("kvquant-nuq") + bits);
+    names.push_back(names.back() + "-1p");
+  }
   for (const Quantizer type : kBlockTypes) {
     const std::string name = "llamacpp-" + std::string(name_of(type));
     names.push_back(name);
@@ -197,6 +263,9 @@ std::optional<bool> is_of_stack(const Scheme& scheme) {
     return both([](Quantizer q) {
       return q == Quantizer::turboquant_mse || q == Quantizer::turboquant_prod;
     });
+  if (scheme.family == "hf")
+    return both([](Quantizer q) { return q == Quantizer::quanto || q == Quantizer::hqq; });
+  if (scheme.family == "kvquant") return both([](Quantizer q) { return q == Quantizer::kvquant; });
   if (scheme.family == "kvarn") return both([](Quantizer q) { return q == Quantizer::kvarn; });
   return std::nullopt;
 }

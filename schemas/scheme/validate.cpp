@@ -19,6 +19,14 @@ bool is_name(std::string_view name) {
 
 void check_window(const Check& check, const std::string& which, const TensorScheme& tensor,
                   int residual_window) {
+  const bool hf = tensor.quantizer == Quantizer::quanto || tensor.quantizer == Quantizer::hqq;
+  check.require(
+      hf == (tensor.window == WindowRule::requantize),
+      which + ".window requantize belongs to quantizers quanto and hqq, which have no other");
+  check.require(!hf || residual_window > 0,
+                which +
+                    ": residual_window must be positive, the tokens after which all is coded "
+                    "anew");
   if (tokens_per_step(tensor) == 1) return;
   const std::string group =
       which + ".group_size " + std::to_string(tensor.group_size) + " (in tokens)";
@@ -43,6 +51,11 @@ void check_part(const Check& check, const std::string& which, const TensorScheme
                 const Scheme& scheme, int head_dim) {
   check_tensor(check, which, tensor, head_dim);
   check_window(check, which, tensor, scheme.residual_window);
+  check.require(tensor.window != WindowRule::requantize ||
+                    (scheme.sink_tokens == 0 && scheme.prefill == PrefillMode::exact),
+                which +
+                    ".window is requantize, which codes the whole prefix after an exact prefill; "
+                    "set sink_tokens to 0 and prefill to exact");
   check.require(scheme.prefill == PrefillMode::exact || !needs_prefix(tensor),
                 which + ".center, " + which +
                     ".normalize, outliers and fp8 scales of 0 take "
@@ -69,11 +82,35 @@ void check_model(const Check& check, const std::string& key, int expected, int c
                     what + ", and this one has " + std::to_string(count));
 }
 
+void check_boundary(const Check& check, const Scheme& scheme, int layers) {
+  check.range("boundary_layers", scheme.boundary_layers, 0, kMaxIndex);
+  check.require(layers <= 0 || scheme.boundary_layers == 0 || 2 * scheme.boundary_layers < layers,
+                "boundary_layers is " + std::to_string(scheme.boundary_layers) +
+                    ", which leaves none of the model's " + std::to_string(layers) +
+                    " layers quantised; set it to 0");
+}
+
+void check_calibration(const Check& check, const Scheme& scheme) {
+  check.require(needs_calibration(scheme) ||
+                    (scheme.calibration.empty() && scheme.calibration_sha256.empty()),
+                "calibration belongs to quantizer kvquant; leave it out");
+  const std::string& hash = scheme.calibration_sha256;
+  check.require(hash.empty() || (hash.size() == 64 &&
+                                 hash.find_first_not_of("0123456789abcdef") == std::string::npos),
+                "calibration_sha256 must be 64 hexadecimal digits");
+}
+
 void check_override(const Check& check, const std::string& path, const Override& part,
                     const Scheme& scheme, const ModelShape& model) {
   check_indices(check, path + "layers", part.layers, model.layers, "layers");
   check_indices(check, path + "heads", part.heads, model.kv_heads, "KV heads");
   check.require(part.key || part.value, path + "key or " + path + "value must be given");
+  const auto whole = [&](const std::optional<TensorScheme>& to, const TensorScheme& from) {
+    const auto shared = [](const TensorScheme& t) { return spans_heads(t) || t.layer_scale; };
+    return !to || part.heads.empty() || *to == from || !(shared(*to) || shared(from));
+  };
+  check.require(whole(part.key, scheme.key) && whole(part.value, scheme.value),
+                path + "heads: codes or scales there span the heads of a layer; leave heads out");
   if (part.key) check_part(check, path + "key", *part.key, scheme, model.head_dim);
   if (part.value) check_part(check, path + "value", *part.value, scheme, model.head_dim);
 }
@@ -90,7 +127,7 @@ void check_family(const Check& check, const Scheme& scheme) {
                      scheme.family == "kivi";
   check.require(known, "family is '" + scheme.family +
                            "'; it must be centred, rotated, uniform, exact, kivi, llamacpp, vllm, "
-                           "turboquant, kvarn or custom");
+                           "turboquant, kvarn, kvquant, hf or custom");
   check.require(scheme.family != "exact" || (scheme.key.bits == 16 && scheme.value.bits == 16),
                 "family exact has key.bits and value.bits 16");
   const Scheme expected =
@@ -110,8 +147,18 @@ bool holds(const std::vector<int>& indices, int index) {
 
 }  // namespace
 
-HeadScheme head_scheme(const Scheme& scheme, int layer, int head) {
+bool needs_calibration(const Scheme& scheme) {
+  const auto spans = [](const std::optional<TensorScheme>& tensor) {
+    return tensor && tensor->quantizer == Quantizer::kvquant;
+  };
+  return spans(scheme.key) || spans(scheme.value) ||
+         std::any_of(scheme.overrides.begin(), scheme.overrides.end(),
+                     [&](const Override& part) { return spans(part.key) || spans(part.value); });
+}
+
+HeadScheme head_scheme(const Scheme& scheme, int layers, int layer, int head) {
   HeadScheme made{scheme.key, scheme.value};
+  if (layer < scheme.boundary_layers || layer >= layers - scheme.boundary_layers) made = {};
   for (const Override& part : scheme.overrides) {
     if (!holds(part.layers, layer) || !holds(part.heads, head)) continue;
     if (part.key) made.key = *part.key;
@@ -128,6 +175,8 @@ void validate(const Scheme& scheme, const ModelShape& model) {
   check_part(check, "value", scheme.value, scheme, model.head_dim);
   check_model(check, "model_layers", scheme.model_layers, model.layers, "layers");
   check_model(check, "model_kv_heads", scheme.model_kv_heads, model.kv_heads, "KV heads");
+  check_boundary(check, scheme, model.layers);
+  check_calibration(check, scheme);
   for (std::size_t i = 0; i < scheme.overrides.size(); ++i)
     check_override(check, "overrides." + std::to_string(i) + ".", scheme.overrides[i], scheme,
                    model);

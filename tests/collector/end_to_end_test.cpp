@@ -1,6 +1,7 @@
 // The whole way with a real engine: a tiny model file, books, collect(), and the engine asked
 // again.
 #include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include <map>
 #include <numeric>
@@ -15,6 +16,8 @@
 #include "engine/formats/open_weights.hpp"
 #include "engine/model/decoder.hpp"
 #include "engine/tokenizer/tokenizer.hpp"
+#include "schemas/config/calibrated.hpp"
+#include "schemas/scheme/calibration.hpp"
 #include "schemas/trace/trace.hpp"
 #include "tests/engine/testing/tiny_gguf.hpp"
 #include "tests/testing/message_of.hpp"
@@ -124,10 +127,38 @@ TEST_F(EndToEnd, StepByStepAgreesWithBlocks) {
   }
 }
 
+TEST_F(EndToEnd, CachesAreCalibratedOnceAndRecorded) {
+  config_.precisions = {schemas::preset("kvquant-nuq2"), schemas::preset("kvquant-nuq4-1p")};
+  config_.calibration = {.windows = 3, .tokens = 40};
+  const schemas::TracePart part = collected("a");
+  EXPECT_GT(mean(part.columns[0].kl), mean(part.columns[1].kl));
+  EXPECT_GT(mean(part.columns[1].kl), 0.0);
+  const auto recorded = schemas::recorded_schemes(config_);
+  EXPECT_EQ(recorded[0].calibration_sha256.size(), 64u);
+  EXPECT_EQ(recorded[0].calibration, "");
+  EXPECT_THAT(part.precisions[0].scheme_json, ::testing::HasSubstr(recorded[0].calibration_sha256));
+  const auto file = schemas::calibration_file(config_, config_.precisions[1]);
+  EXPECT_EQ(schemas::read_calibration(file, "").tokens, 3 * (40 - 1));
+
+  // The same text and model give the same file; another one does not go with the traces.
+  const std::string bytes = base::read_file(file);
+  fs::remove(file);
+  fs::remove_all(config_.run_directory() / "stages");
+  collected("a");
+  EXPECT_EQ(base::read_file(file), bytes);
+  schemas::Calibration other = schemas::read_calibration(file, "");
+  other.layers[0].value.reads.back() += 0.5f;
+  testing::write_text(file, schemas::encode_calibration(other));
+  fs::remove_all(config_.run_directory() / "stages");
+  EXPECT_THAT(dgap::testing::message_of([&] { collected("a"); }),
+              ::testing::HasSubstr("another calibration"));
+}
+
 // Forks of one exact prefix, with keys before RoPE among them, and a prefill of its own.
 TEST_F(EndToEnd, SameBytesForAnyThreadCountAndMemoryBudget) {
   config_.precisions = {schemas::preset("K2V2"), schemas::preset("vllm-fp8"),
-                        schemas::preset("K1V1-R8"), schemas::preset("uniform-K4V4")};
+                        schemas::preset("kvquant-nuq3-1p"), schemas::preset("uniform-K4V4")};
+  config_.calibration = {.windows = 2, .tokens = 30};
   config_.precisions[0].family = config_.precisions[3].family = "custom";
   config_.precisions[0].key_before_rope = true;
   config_.precisions[3].prefill = schemas::PrefillMode::quantized;

@@ -179,9 +179,10 @@ void CpuSequence::append_blocks(std::span<const std::int32_t> tokens, std::int64
   CpuDecoder::Lease workspace(decoder_);
   const std::int64_t count = std::ssize(tokens);
   const std::int64_t logits_block = logits_rows(decoder_.model_.parameters.vocab_size);
-  for (std::int64_t begin = 0; begin < count; begin += block) {
+  for (std::int64_t begin = 0, rows = 0; begin < count; begin += rows) {
     base::throw_if_stop_requested();
-    const std::int64_t rows = std::min(block, count - begin), position = length();
+    rows = std::min({block, count - begin, cache_->block_limit()});
+    const std::int64_t position = length();
     forward(tokens.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(rows)),
             *workspace);
     if (sink == nullptr) continue;

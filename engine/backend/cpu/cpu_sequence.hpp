@@ -17,6 +17,7 @@ class CpuSequence final : public Sequence {
   void append_stepwise(std::span<const std::int32_t> tokens, LogitsSink* sink) override;
   std::unique_ptr<Sequence> fork(const schemas::Scheme& scheme, std::int64_t length) const override;
   CacheBytes cache_bytes() const override { return cache_->bytes(); }
+  const ExactCache* exact_cache() const override { return exact_; }
 
  private:
   void check(std::span<const std::int32_t> tokens) const;

@@ -279,8 +279,8 @@ TEST(Mixed, HeadsStoreWhatUniformCachesStore) {
     for (int head = 0; head < 2; ++head) {
       Scheme uniform = mixed;
       uniform.family = "custom", uniform.overrides.clear();
-      uniform.key = schemas::head_scheme(mixed, layer, head).key;
-      uniform.value = schemas::head_scheme(mixed, layer, head).value;
+      uniform.key = schemas::head_scheme(mixed, 2, layer, head).key;
+      uniform.value = schemas::head_scheme(mixed, 2, layer, head).value;
       const auto alike = fed(uniform);
       const auto expect_same = [&](const QuantizedCache::Raw& a, const QuantizedCache::Raw& b) {
         EXPECT_TRUE(std::ranges::equal(a.codes, b.codes));
@@ -388,9 +388,10 @@ TEST(Bytes, EverythingIsCountedFromWhatIsStored) {
               key_codes + key_statistics + heads * (190 - quantised) * 64 * 2)
         << scheme.name;
     if (scheme.key.bits < 16) {
-      EXPECT_EQ(quantised,
-                Window(scheme.key, scheme.residual_window, scheme.sink_tokens).quantised_end(190) -
-                    scheme.sink_tokens);
+      EXPECT_EQ(
+          quantised,
+          Window(scheme.key, scheme.residual_window, scheme.sink_tokens, 150).quantised_end(190) -
+              scheme.sink_tokens);
     }
   }
 }

@@ -91,7 +91,7 @@ TEST(Window, FlushEmptiesAndLaggingKeepsTheNewest) {
         EXPECT_EQ(held.keys, n % r) << "R " << r << ", tokens beyond the sinks " << n;
         EXPECT_EQ(held.values, std::min(n, r)) << "R " << r << ", tokens beyond the sinks " << n;
         // The next row sees its own token besides.
-        const Window keys(scheme.key, residual, sinks), values(scheme.value, residual, sinks);
+        const Window keys(scheme.key, residual, sinks, 0), values(scheme.value, residual, sinks, 0);
         EXPECT_EQ(sinks + n - keys.exact_begin(sinks + n), n % r);
         EXPECT_EQ(sinks + n - values.exact_begin(sinks + n), std::min(n, r));
       }
@@ -102,8 +102,8 @@ TEST(Window, NoneKeepsNothing) {
   Scheme scheme = by_token(5, 2);
   scheme.key.window = scheme.value.window = WindowRule::none;
   EXPECT_EQ(exact_tokens(scheme, 40).keys, 0);
-  EXPECT_EQ(Window(scheme.key, 5, 2).exact_begin(39), 40);
-  EXPECT_EQ(Window(scheme.key, 5, 2).exact_begin(0), 2);
+  EXPECT_EQ(Window(scheme.key, 5, 2, 0).exact_begin(39), 40);
+  EXPECT_EQ(Window(scheme.key, 5, 2, 0).exact_begin(0), 2);
 }
 
 TEST(Window, FortyTokensSixteenExact) {

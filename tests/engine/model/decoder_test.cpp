@@ -51,16 +51,30 @@ std::string message_of(const Call& call) {
 /// Schemes of every family, width and window rule.
 std::vector<schemas::Scheme> schemes() {
   std::vector<schemas::Scheme> list;
-  for (const char* name : {"exact",        "K1V1",
-                           "K2V2",         "K4V4",
-                           "K8V8",         "K1V4",
-                           "K4V1-R32",     "K1V1-R1",
-                           "K2V2-R16-S0",  "K1V1-R128",
-                           "K16V1",        "K2V16",
-                           "rotated-K1V1", "rotated-K2V4-R16-S4",
-                           "rotated-K8V8", "uniform-K1V1",
-                           "uniform-K4V4", "uniform-K2V2-R8",
-                           "kivi-2-R32",   "kivi-4-R64"})
+  for (const char* name : {"exact",
+                           "K1V1",
+                           "K2V2",
+                           "K4V4",
+                           "K8V8",
+                           "K1V4",
+                           "K4V1-R32",
+                           "K1V1-R1",
+                           "K2V2-R16-S0",
+                           "K1V1-R128",
+                           "hf-quanto-4-R50",
+                           "hf-quanto-2-axis1-R64",
+                           "hf-hqq-2-R100",
+                           "vllm-fp8",
+                           "K16V1",
+                           "K2V16",
+                           "rotated-K1V1",
+                           "rotated-K2V4-R16-S4",
+                           "rotated-K8V8",
+                           "uniform-K1V1",
+                           "uniform-K4V4",
+                           "uniform-K2V2-R8",
+                           "kivi-2-R32",
+                           "kivi-4-R64"})
     list.push_back(schemas::preset(name));
   schemas::Scheme channels = schemas::preset("uniform-K2V2-R32");  // keys in groups of 32 tokens
   channels.name = "channels", channels.family = "custom";
@@ -399,6 +413,42 @@ TEST(Decoder, LargeScoresStayFinite) {
       EXPECT_NO_THROW(appended(*sequence->fork(schemas::preset("K4V4"), 280), decoder,
                                Tokens(text).subspan(280)));
     }
+}
+
+// Qwen2's keys: channel means many times the spread. Centring before RoPE takes them out.
+TEST(Decoder, BiasesOfTheKeysDoNotBreakTheDefaults) {
+  class Biased : public TinyWeights {
+   public:
+    Biased() { shape.attention_bias = true; }
+    std::vector<float> tensor(WeightRole role, int layer) const override {
+      std::vector<float> values = TinyWeights::tensor(role, layer);
+      for (std::size_t i = 0; role == WeightRole::key_bias && i < values.size(); ++i)
+        values[i] = i % 3 == 0 ? 60.0f : -40.0f;
+      return values;
+    }
+  };
+  const Biased weights;
+  const std::vector<std::int32_t> text = random_text(260, weights.shape.vocab_size);
+  const CpuDecoder decoder(weights, options("f32"));
+  const auto exact = decoder.begin(260);
+  exact->append(Tokens(text).first(200), nullptr);
+  const auto logits = [&](const char* name) {
+    return appended(*exact->fork(schemas::preset(name), 200), decoder, Tokens(text).subspan(200));
+  };
+  const std::vector<float> reference = logits("exact");
+  const auto distance = [&](const char* name) {
+    const std::vector<float> own = logits(name);
+    double sum = 0;
+    for (std::size_t i = 0; i < own.size(); ++i) sum += std::pow(own[i] - reference[i], 2);
+    return std::sqrt(sum / static_cast<double>(own.size()));
+  };
+  for (const char* bits : {"K4V16", "K8V16"}) {
+    const double centred = distance(bits),
+                 uniform = distance((std::string("uniform-") + bits).c_str());
+    EXPECT_GT(uniform, 4.0 * centred) << bits << " " << centred;
+  }
+  EXPECT_LT(distance("K8V8"), 0.5);
+  EXPECT_LT(distance("turboquant-4-centred"), 0.5 * distance("turboquant-4"));
 }
 
 TEST(Decoder, GivesTheLogitsThatAreAskedFor) {

@@ -92,10 +92,10 @@ TEST(ConfigReader, PartsOfAModelMayDiffer) {
   const Scheme& scheme = c.precisions[0];
   EXPECT_EQ(scheme.model_layers, 30);
   ASSERT_EQ(scheme.overrides.size(), 3u);  // the file's come last
-  EXPECT_EQ(head_scheme(scheme, 3, 1).key.bits, 4);
-  EXPECT_EQ(head_scheme(scheme, 1, 2).value.bits, 16);
-  EXPECT_EQ(head_scheme(scheme, 1, 1).value.bits, 2);
-  EXPECT_EQ(head_scheme(scheme, 29, 2).key, preset("K8V8").key);
+  EXPECT_EQ(head_scheme(scheme, 30, 3, 1).key.bits, 4);
+  EXPECT_EQ(head_scheme(scheme, 30, 1, 2).value.bits, 16);
+  EXPECT_EQ(head_scheme(scheme, 30, 1, 1).value.bits, 2);
+  EXPECT_EQ(head_scheme(scheme, 30, 29, 2).key, preset("K8V8").key);
   std::filesystem::remove(file);
   EXPECT_THAT(refusal(begin + "    overrides:\n      - {layers: 2-1, key: {bits: 4}}\n"),
               HasSubstr("precisions.0.overrides.0.layers: '2-1' is not a list"));

@@ -45,15 +45,15 @@ TEST(Overrides, TheLastOneThatFitsAHeadIsUsed) {
       {"heads": "2", "value": {"bits": 16}},
       {"layers": "1", "heads": "0,2", "key": {"bits": 8}, "value": {"bits": 2}}]})"),
                                     "c");
-  EXPECT_EQ(head_scheme(s, 5, 0).key, s.key);
-  EXPECT_EQ(head_scheme(s, 5, 0).value, s.value);
-  EXPECT_EQ(head_scheme(s, 0, 1).key.bits, 4);
-  EXPECT_EQ(head_scheme(s, 0, 1).key.quantizer, Quantizer::symmetric);
-  EXPECT_TRUE(head_scheme(s, 0, 1).key.center);  // all else is the scheme's
-  EXPECT_EQ(head_scheme(s, 0, 2).value, TensorScheme{});
-  EXPECT_EQ(head_scheme(s, 1, 2).value.bits, 2);
-  EXPECT_EQ(head_scheme(s, 1, 2).key.bits, 8);
-  EXPECT_EQ(head_scheme(s, 1, 1).key.bits, 4);
+  EXPECT_EQ(head_scheme(s, 30, 5, 0).key, s.key);
+  EXPECT_EQ(head_scheme(s, 30, 5, 0).value, s.value);
+  EXPECT_EQ(head_scheme(s, 30, 0, 1).key.bits, 4);
+  EXPECT_EQ(head_scheme(s, 30, 0, 1).key.quantizer, Quantizer::symmetric);
+  EXPECT_TRUE(head_scheme(s, 30, 0, 1).key.center);  // all else is the scheme's
+  EXPECT_EQ(head_scheme(s, 30, 0, 2).value, TensorScheme{});
+  EXPECT_EQ(head_scheme(s, 30, 1, 2).value.bits, 2);
+  EXPECT_EQ(head_scheme(s, 30, 1, 2).key.bits, 8);
+  EXPECT_EQ(head_scheme(s, 30, 1, 1).key.bits, 4);
   EXPECT_EQ(s.family, "centred");
   EXPECT_EQ(scheme_from_json(json::parse(to_json(s).dump()), "again"), s);
 }
@@ -62,8 +62,8 @@ TEST(Overrides, AQuantiserThatIsNotTheDefaultStays) {
   const Scheme s = scheme_from_json(
       json::parse(R"({"name": "x", "preset": "kivi-1", "overrides": [{"key": {"bits": 2}}]})"),
       "c");
-  EXPECT_EQ(head_scheme(s, 0, 0).key.quantizer, Quantizer::asymmetric_fp16);
-  EXPECT_EQ(head_scheme(s, 0, 0).key.axis, GroupAxis::channel);
+  EXPECT_EQ(head_scheme(s, 30, 0, 0).key.quantizer, Quantizer::asymmetric_fp16);
+  EXPECT_EQ(head_scheme(s, 30, 0, 0).key.axis, GroupAxis::channel);
 }
 
 TEST(Overrides, AreChecked) {
@@ -98,9 +98,9 @@ TEST(Overrides, AreChecked) {
 TEST(AsymKv, TheFirstLayersHaveTwoBits) {
   const Scheme s = preset("asymkv-16-2");
   for (int layer = 0; layer < 32; ++layer) {
-    EXPECT_EQ(head_scheme(s, layer, 3).key.bits, layer < 16 ? 2 : 1);
-    EXPECT_EQ(head_scheme(s, layer, 3).value.bits, layer < 2 ? 2 : 1);
-    EXPECT_EQ(head_scheme(s, layer, 3).key.window, WindowRule::flush);
+    EXPECT_EQ(head_scheme(s, 32, layer, 3).key.bits, layer < 16 ? 2 : 1);
+    EXPECT_EQ(head_scheme(s, 32, layer, 3).value.bits, layer < 2 ? 2 : 1);
+    EXPECT_EQ(head_scheme(s, 32, layer, 3).key.window, WindowRule::flush);
   }
   EXPECT_EQ(s.residual_window, 128);
   EXPECT_EQ(preset("asymkv-16-0-g64-R512").residual_window, 512);
@@ -143,7 +143,7 @@ TEST_F(AllocationFile, IsReadAsItWasWritten) {
   EXPECT_EQ(read.overrides, allocation.overrides);
   Scheme scheme = preset("K2V2");
   apply(read, scheme);
-  EXPECT_EQ(head_scheme(scheme, 7, 1).key.bits, 4);
+  EXPECT_EQ(head_scheme(scheme, 30, 7, 1).key.bits, 4);
   EXPECT_EQ(scheme.model_layers, 30);
   EXPECT_THAT(error_of([&] { validate(scheme, {64, 32, 3}); }), HasSubstr("model of 30 layers"));
 }

@@ -59,6 +59,8 @@ TEST(StackPresets, LlamaCpp) {
 TEST(StackPresets, Vllm) {
   EXPECT_EQ(preset("vllm-fp8").key.scale, 0.0f);
   EXPECT_EQ(preset("vllm-fp8").prefill, PrefillMode::exact);
+  EXPECT_TRUE(preset("vllm-fp8").key.layer_scale);
+  EXPECT_FALSE(preset("vllm-fp8-per_head").key.layer_scale);
   EXPECT_EQ(preset("vllm-fp8_e5m2-unscaled").value.scale, 1.0f);
   EXPECT_EQ(preset("vllm-fp8_e5m2-unscaled").value.quantizer, Quantizer::fp8_e5m2);
   const Scheme scheme = preset("vllm-k3v4_nc");
@@ -67,6 +69,12 @@ TEST(StackPresets, Vllm) {
   EXPECT_EQ(scheme.value.quantizer, Quantizer::asymmetric);
   EXPECT_EQ(scheme.value.bits, 4);
   EXPECT_EQ(preset("vllm-k8v4").key.quantizer, Quantizer::fp8_e4m3);
+  EXPECT_EQ(preset("vllm-k8v4").boundary_layers, 2);
+  EXPECT_EQ(preset("vllm-fp8").boundary_layers, 0);
+  EXPECT_EQ(head_scheme(scheme, 30, 1, 0), HeadScheme{});
+  EXPECT_EQ(head_scheme(scheme, 30, 2, 0).key, scheme.key);
+  EXPECT_EQ(head_scheme(scheme, 30, 27, 0).value, scheme.value);
+  EXPECT_EQ(head_scheme(scheme, 30, 28, 0), HeadScheme{});
 }
 
 TEST(StackPresets, TurboQuantAndKvarn) {
@@ -87,12 +95,33 @@ TEST(StackPresets, TurboQuantAndKvarn) {
   EXPECT_EQ(preset("kvarn-k2v2").sink_tokens, 128);
 }
 
+TEST(StackPresets, Kvquant) {
+  const Scheme scheme = preset("kvquant-nuq3-1p");
+  EXPECT_EQ(scheme.family, "kvquant");
+  EXPECT_EQ(scheme.key.axis, GroupAxis::channel);
+  EXPECT_EQ(scheme.value.axis, GroupAxis::token);
+  EXPECT_EQ(scheme.key.bits, 3);
+  EXPECT_EQ(scheme.value.outliers, 0.01);
+  EXPECT_TRUE(scheme.key_before_rope);
+  EXPECT_EQ(scheme.sink_tokens, 1);
+  EXPECT_EQ(scheme.prefill, PrefillMode::quantized);
+  EXPECT_TRUE(preset("kvquant-nuq2-1p-qnorm").value.q_norm);
+  EXPECT_EQ(preset("kvquant-nuq4").key.outliers, 0.0);
+  TensorScheme key = scheme.key;
+  key.center = true;
+  Scheme bad = scheme;
+  bad.family = "custom", bad.key = key;
+  EXPECT_THAT(error_of([&] { validate(bad); }), HasSubstr("codes the tensor as it is"));
+}
+
 TEST(StackPresets, RefusesOtherNames) {
   for (const char* name :
-       {"llamacpp", "llamacpp-", "llamacpp-q3_0", "llamacpp-f16", "llamacpp-f16-f16",
-        "llamacpp-q8_0-", "llamacpp-q8_0-rot", "llamacpp-q8_0-q4_0-q4_0", "vllm-fp4", "vllm-k8v4x",
-        "turboquant-0", "turboquant-5", "turboquant-4.5", "turboquant-2.50", "turboquant-prod",
-        "kvarn-k2v4", "kvarn-k4v2-g", "kvarn-k4v2-S1-g64"})
+       {"llamacpp",         "llamacpp-",        "llamacpp-q3_0",     "llamacpp-f16",
+        "llamacpp-f16-f16", "llamacpp-q8_0-",   "llamacpp-q8_0-rot", "llamacpp-q8_0-q4_0-q4_0",
+        "vllm-fp4",         "vllm-k8v4x",       "turboquant-0",      "turboquant-5",
+        "turboquant-4.5",   "turboquant-2.50",  "turboquant-prod",   "kvarn-k2v4",
+        "kvquant-nuq1",     "kvquant-nuq3-0p",  "kvquant-nuq3-11p",  "kvquant-3",
+        "kvarn-k4v2-g",     "kvarn-k4v2-S1-g64"})
     EXPECT_THAT(error_of([&] { preset(name); }), HasSubstr("turboquant-[prod-]<b>")) << name;
   EXPECT_THAT(error_of([] { preset("lamacpp-q8_0"); }), HasSubstr("nearest is 'llamacpp-q8_0'"));
 }
