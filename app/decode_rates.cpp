@@ -48,7 +48,7 @@ class Probe {
 
   Rate exact_prefill() const { return prefill_; }
   Rate quantized_prefill(const schemas::Scheme& scheme) const {
-    return prefill(*decoder_->begin_quantized(scheme));
+    return prefill(*decoder_->begin_quantized(ready(scheme)));
   }
 
   Rate decode(const schemas::Scheme& scheme) const {
@@ -59,6 +59,10 @@ class Probe {
   }
 
  private:
+  /// A scheme whose calibration is still to be made takes about what others take.
+  static schemas::Scheme ready(const schemas::Scheme& scheme) {
+    return needs_calibration(scheme) ? schemas::preset("uniform-K4V4") : scheme;
+  }
   /// Opening a sequence and its first products cost once what later ones do not.
   void warm_up() const {
     NullSink sink;
@@ -77,7 +81,7 @@ class Probe {
 
   double decode_seconds(const schemas::Scheme& scheme, std::int64_t context) const {
     NullSink sink;
-    const auto fork = exact_->fork(scheme, context);
+    const auto fork = exact_->fork(ready(scheme), context);
     const Tokens targets = Tokens(tokens_).subspan(context, rows_);
     return seconds_of([&] {
       config_.decode.mode == "stepwise" ? fork->append_stepwise(targets, &sink)
