@@ -1,11 +1,12 @@
 // The engine's matrix products against oneDNN's on the shapes of a model, same threads, one run.
 //
-//   onednn_products MODEL [ROWS]
+//   onednn_products MODEL [ROWS [bf16|f32]]
 //
 // Both get packed weights and rows in their own layouts, and split the work over oneTBB: ours by
 // panels, oneDNN's (built on OpenMP, here with one OpenMP thread) by blocks of rows. Rates count
-// 2 * rows * outputs * inputs operations; the best of some repetitions. The last line of a compute
-// type weighs every product by how often it occurs in a pass through the model.
+// 2 * rows * outputs * inputs operations; the best of some repetitions. The last lines of a compute
+// type weigh every product by how often it occurs in a pass through the model, without the output
+// matrix (a prefill) and with it.
 #include <omp.h>
 
 #include <algorithm>
@@ -127,9 +128,9 @@ struct Product {
 
 void print(const char* name, const char* compute, double work, double ours, double theirs) {
   std::printf(
-      "{\"product\": \"%s\", \"compute\": \"%s\", \"tflops\": %.3f, \"onednn_tflops\": %.3f, "
-      "\"ratio\": %.2f}\n",
-      name, compute, work / ours, work / theirs, theirs / ours);
+      "{\"product\": \"%s\", \"compute\": \"%s\", \"tflop\": %.4f, \"tflops\": %.3f, "
+      "\"onednn_tflops\": %.3f, \"ratio\": %.2f}\n",
+      name, compute, work, work / ours, work / theirs, theirs / ours);
 }
 
 void compare(const std::vector<Product>& products, std::int64_t rows, engine::Compute compute) {
@@ -137,6 +138,7 @@ void compare(const std::vector<Product>& products, std::int64_t rows, engine::Co
   const char* type = bf16 ? "bf16" : "f32";
   double all_work = 0, all_ours = 0, all_theirs = 0;
   for (const Product& p : products) {
+    if (&p == &products.back()) print("layers", type, all_work, all_ours, all_theirs);
     OneDnnProduct peer(bf16 ? Type::bf16 : Type::f32, rows, p.outputs, p.inputs);
     const double work = 2e-12 * static_cast<double>(rows * p.outputs * p.inputs);
     const double ours = our_seconds(compute, rows, p.outputs, p.inputs);
@@ -151,7 +153,7 @@ void compare(const std::vector<Product>& products, std::int64_t rows, engine::Co
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::fprintf(stderr, "usage: onednn_products MODEL [ROWS]\n");
+    std::fprintf(stderr, "usage: onednn_products MODEL [ROWS [bf16|f32]]\n");
     return 2;
   }
   const auto weights = engine::open_weights(argv[1], "auto");
@@ -164,6 +166,7 @@ int main(int argc, char** argv) {
       {"gate_up", p.layers, 2 * p.intermediate_size, p.hidden_size},
       {"down", p.layers, p.hidden_size, p.intermediate_size},
       {"output_matrix", 1, p.vocab_size, p.hidden_size}};
-  for (const auto compute : {engine::Compute::bf16, engine::Compute::f32})
-    compare(products, rows, compute);
+  const std::string only = argc > 3 ? argv[3] : "";
+  if (only != "f32") compare(products, rows, engine::Compute::bf16);
+  if (only != "bf16") compare(products, rows, engine::Compute::f32);
 }

@@ -14,9 +14,10 @@ def add_arguments(parser, context, steps):
 
 
 def open_model(args):
-    """A GGUF file's model in bf16, and the first context + steps ids of a text file."""
+    """The model of a GGUF file or a Hugging Face folder in bf16, and the first context + steps ids of a text file."""
     torch.set_num_threads(args.threads)
     path = pathlib.Path(args.model)
-    model = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=torch.bfloat16).eval()
+    folder, gguf_file = (path, None) if path.is_dir() else (path.parent, path.name)
+    model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=gguf_file, dtype=torch.bfloat16).eval()
     ids = torch.tensor([int(t) for t in open(args.tokens).read().split()])[: args.context + args.steps]
     return model, ids
