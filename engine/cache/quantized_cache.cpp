@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <string>
 
 #include "base/error.hpp"
@@ -20,13 +21,42 @@ constexpr std::int64_t kParallelValues = 1 << 13;  // below, a task costs more t
 
 bool is_exact(const TensorScheme& tensor) { return tensor.quantizer == Quantizer::exact; }
 
+/// Whether codes are of a value itself, without an offset of their own.
+bool is_symmetric(const TensorScheme& tensor) {
+  switch (tensor.quantizer) {
+    case Quantizer::asymmetric:
+    case Quantizer::asymmetric_fp16:
+    case Quantizer::q4_1:
+    case Quantizer::q5_1:
+    case Quantizer::kvarn:
+    case Quantizer::kvquant:
+    case Quantizer::quanto:
+    case Quantizer::hqq:
+      return false;
+    default:
+      return tensor.axis == schemas::GroupAxis::token;
+  }
+}
+
 /// Keys are read rotated where rotating the queries too is all that it takes.
 bool reads_keys_rotated(const TensorScheme& key) {
   return key.rotate && !key.center && !key.normalize;
 }
 
-/// Centred keys may be a small deviation from a large mean.
-bool is_fine(const TensorScheme& key) { return key.bits > (key.center ? 2 : 4); }
+/// Whether rounding a read key to bf16, to 2^-9 of it, would show beside the error of its code,
+/// which is a share of the deviation that was coded: of a large value where codes have an offset
+/// (KIVI's channels), of a large mean where they are centred (the biased keys of Qwen2).
+bool is_fine(const HeadTensor& tensor) {
+  const TensorScheme& key = tensor.plan().scheme;
+  if (key.bits > (key.center ? 2 : 4) || !is_symmetric(key)) return true;
+  if (key.center && !key.normalize) return true;  // the deviation is not known
+  constexpr float kLargeMean =
+      16.0f;  // in deviations: 16 * 2^-9 is a tenth of a 2-bit code's error
+  const Centring& centring = tensor.centring();
+  for (std::size_t i = 0; i < centring.mean().size(); ++i)
+    if (std::abs(centring.mean()[i]) > kLargeMean * centring.rms()[i]) return true;
+  return false;
+}
 
 const Scheme& checked(const Scheme& scheme, const ExactCache& prefix, std::int64_t length) {
   const CacheShape& shape = prefix.shape();
@@ -57,8 +87,10 @@ QuantizedCache::QuantizedCache(const Scheme& scheme, const ExactCache& prefix, s
   for (int i = 0; i < count; ++i)
     heads_.push_back(make_head(i / shape().kv_heads, i % shape().kv_heads));
   tbb::parallel_for(0, count, [&](int i) {
-    heads_[static_cast<std::size_t>(i)].key.begin();
-    heads_[static_cast<std::size_t>(i)].value.begin();
+    Head& head = heads_[static_cast<std::size_t>(i)];
+    head.key.begin();
+    head.value.begin();
+    head.fine_keys = is_fine(head.key);
   });
   tbb::parallel_for(0, shape().layers, [&](int layer) {
     calibrate(layer, &Head::key);
@@ -93,9 +125,7 @@ QuantizedCache::Head QuantizedCache::make_head(int layer, int head) {
           layer_keys(layer)),
       HeadTensor(values, {&prefix_, PrefixRows::Tensor::values, layer, head}, layer_values(layer)),
       find_view(exact ? View() : View{scheme_.sink_tokens, keys.window, values.window}),
-      before_rope,
-      !before_rope && reads_keys_rotated(key),
-      is_fine(key)};
+      before_rope, !before_rope && reads_keys_rotated(key)};
 }
 
 QuantizedCache::Layer QuantizedCache::make_layer(int layer) const {

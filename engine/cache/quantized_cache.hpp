@@ -65,7 +65,8 @@ class QuantizedCache final : public KvCache {
   struct Head {
     HeadTensor key, value;
     int view;
-    bool key_before_rope, rotates_queries, fine_keys;
+    bool key_before_rope, rotates_queries;
+    bool fine_keys = true;  // known when the key has its statistics
   };
   struct Layer {
     std::unique_ptr<LayerCodes> keys, values;  // where codes span heads

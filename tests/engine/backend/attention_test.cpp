@@ -27,7 +27,7 @@ struct Rule {
   Window window(std::int64_t sinks) const {
     const schemas::TensorScheme codes{
         .bits = 1, .quantizer = schemas::Quantizer::sign_mean, .window = rule};
-    return residual < 0 ? Window() : Window(codes, residual, sinks);
+    return residual < 0 ? Window() : Window(codes, residual, sinks, 0);
   }
 };
 /// Of the keys and of the values of one head.

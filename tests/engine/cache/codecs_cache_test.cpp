@@ -328,6 +328,23 @@ TEST(Fp8, TheScaleComesFromThePrefix) {
 }
 
 /// Keys as Qwen2's biases make them: channel means a hundred times the spread.
+// bf16 has 8 bits of mantissa: too few for a small deviation from a large mean.
+TEST(BiasedKeys, AreReadFinely) {
+  const CacheShape shape{1, 1, 64, 10000.0};
+  Stream stream(shape, 200);
+  base::Random random(9, "bias");
+  for (float& x : stream.keys[0]) x = static_cast<float>(random.normal());
+  const auto fine = [&](const char* name) {
+    return QuantizedCache(schemas::preset(name), *stream.exact(200), 200).fine_keys(0, 0);
+  };
+  for (const char* name : {"K1V1", "K2V2", "uniform-K4V4", "rotated-K1V1", "llamacpp-q4_0"})
+    EXPECT_FALSE(fine(name)) << name;
+  for (const char* name : {"K4V4", "K8V8", "kivi-2", "kivi-4", "kvarn-k4v2", "llamacpp-q8_0"})
+    EXPECT_TRUE(fine(name)) << name;
+  for (std::size_t i = 5; i < stream.keys[0].size(); i += 64) stream.keys[0][i] += 100.0f;
+  for (const char* name : {"K1V1", "K2V2"}) EXPECT_TRUE(fine(name)) << name;
+}
+
 TEST(BiasedKeys, CentringBeforeRopeSavesEveryQuantizer) {
   const CacheShape shape{1, 1, 64, 10000.0};
   Stream stream(shape, 200);

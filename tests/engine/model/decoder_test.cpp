@@ -310,6 +310,41 @@ TEST(Decoder, QuantisedDecodingComesNearerWithMoreBits) {
   EXPECT_LT(eight, 0.2);
 }
 
+/// Keys with a large constant in one slowly rotating channel, as Qwen2's biases give them.
+class BiasedKeys : public TinyWeights {
+ public:
+  BiasedKeys() { shape.attention_bias = true; }
+  std::vector<float> tensor(WeightRole role, int layer) const override {
+    std::vector<float> values = TinyWeights::tensor(role, layer);
+    if (role == WeightRole::key_bias)
+      for (std::size_t i = 15; i < values.size(); i += 32) values[i] = 200.0f;
+    return values;
+  }
+};
+
+TEST(Decoder, BiasedKeysDoNotBreakTheDefaultPresets) {
+  const BiasedKeys weights;
+  const std::vector<std::int32_t> text = random_text(260, weights.shape.vocab_size);
+  for (const char* compute : {"f32", "auto"}) {
+    const CpuDecoder decoder(weights, options(compute));
+    const auto exact = decoder.begin(200);
+    exact->append(Tokens(text).first(200), nullptr);
+    const auto logits = [&](const char* name) {
+      return appended(*exact->fork(schemas::preset(name), 200), decoder, Tokens(text).subspan(200));
+    };
+    const auto reference = logits("exact");
+    const auto distance = [&](const char* name) {
+      const auto quantised = logits(name);
+      double sum = 0;
+      for (std::size_t i = 0; i < quantised.size(); ++i)
+        sum += std::pow(quantised[i] - reference[i], 2);
+      return std::sqrt(sum / static_cast<double>(quantised.size()));
+    };
+    EXPECT_LT(distance("K8V8"), 0.2) << compute;
+    EXPECT_LT(4.0 * distance("K4V4"), distance("uniform-K4V4")) << compute;
+  }
+}
+
 TEST(Decoder, ThePrefixMayGrowWhileForksLive) {
   const TinyWeights weights;
   const std::vector<std::int32_t> text = random_text(900, weights.shape.vocab_size);
