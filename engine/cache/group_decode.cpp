@@ -1,5 +1,7 @@
 #include "base/half.hpp"
 #include "engine/cache/group_codec.hpp"
+#include "engine/cache/group_decode_avx512.hpp"
+#include "engine/cache/group_levels.hpp"
 #include "engine/cache/lanes.hpp"
 
 namespace dgap::engine {
@@ -7,48 +9,6 @@ namespace {
 
 using base::from_half;
 using schemas::GroupAxis;
-using schemas::Quantizer;
-
-/// A code's value, given its group's scale and minimum, for one code or sixteen.
-struct SignMean {
-  template <class Int, class Float>
-  DGAP_INLINE void value(const Int& code, const Float& scale, const Float&, Float& out) const {
-    out = __builtin_bit_cast(Float, __builtin_bit_cast(Int, scale) ^ ((code ^ 1) << 31));
-  }
-};
-struct LloydMax {
-  template <class Int, class Float>
-  DGAP_INLINE void value(const Int& code, const Float& scale, const Float&, Float& out) const {
-    const Int inner = -(((code + 1) >> 1) & 1);  // all ones for codes 1 and 2
-    const Int magnitude = (inner & __builtin_bit_cast(Int, scale * kLloydInner)) |
-                          (~inner & __builtin_bit_cast(Int, scale * kLloydOuter));
-    out = __builtin_bit_cast(Float, magnitude ^ (((code >> 1) ^ 1) << 31));
-  }
-};
-struct Offset {
-  int zero;  // the code that reads 0
-  template <class Int, class Float>
-  DGAP_INLINE void value(const Int& code, const Float& scale, const Float&, Float& out) const {
-    to_float(code - zero, out);
-    out = out * scale;
-  }
-};
-struct Affine {
-  template <class Int, class Float>
-  DGAP_INLINE void value(const Int& code, const Float& scale, const Float& minimum,
-                         Float& out) const {
-    to_float(code, out);
-    out = out * scale + minimum;
-  }
-};
-struct Table {
-  float levels[16];
-  template <class Int, class Float>
-  DGAP_INLINE void value(const Int& code, const Float& scale, const Float&, Float& out) const {
-    look_up(levels, code, out);
-    out = out * scale;
-  }
-};
 
 struct Tile {
   std::int64_t from, to;
@@ -151,31 +111,12 @@ DGAP_INLINE void decode_tile(const Level& level, const GroupFormat& format, cons
 
 template <int kBits>
 DGAP_INLINE void decode_bits(const GroupFormat& format, const Tile& tile) {
-  const auto run = [&](const auto& level) __attribute__((always_inline)) {
-    decode_tile<kBits>(level, format, tile);
-  };
-  if constexpr (kBits == 1)
-    if (format.quantizer == Quantizer::sign_mean) return run(SignMean());
-  if constexpr (kBits == 2)
-    if (format.quantizer == Quantizer::lloyd_max) return run(LloydMax());
-  if constexpr (kBits <= 4) {
-    if (format.level_count > 0) {
-      Table table;
-      std::memcpy(table.levels, format.levels, sizeof table.levels);
-      return run(table);
-    }
-  }
-  if (format.has_minima()) return run(Affine());
-  const bool even = format.quantizer == Quantizer::q4_0 || format.quantizer == Quantizer::q5_0;
-  run(Offset{(1 << (kBits - 1)) - (even ? 0 : 1)});
+  with_level<kBits>(
+      format, [&](const auto& level)
+                  __attribute__((always_inline)) { decode_tile<kBits>(level, format, tile); });
 }
 
-}  // namespace
-
-DGAP_MULTIVERSION void decode_groups(const GroupFormat& format, std::int64_t from, std::int64_t to,
-                                     const std::uint8_t* codes, const std::uint16_t* scales,
-                                     const std::uint16_t* minima, float* out) {
-  const Tile tile{from, to, codes, scales, format.has_minima() ? minima : nullptr, out};
+DGAP_MULTIVERSION void decode(const GroupFormat& format, const Tile& tile) {
   switch (format.bits) {
     case 1:
       return decode_bits<1>(format, tile);
@@ -192,6 +133,16 @@ DGAP_MULTIVERSION void decode_groups(const GroupFormat& format, std::int64_t fro
     default:
       return;
   }
+}
+
+}  // namespace
+
+void decode_groups(const GroupFormat& format, std::int64_t from, std::int64_t to,
+                   const std::uint8_t* codes, const std::uint16_t* scales,
+                   const std::uint16_t* minima, float* out) {
+  if (!format.has_minima()) minima = nullptr;
+  if (decode_groups_avx512(format, from, to, codes, scales, minima, out)) return;
+  decode(format, {from, to, codes, scales, minima, out});
 }
 
 }  // namespace dgap::engine

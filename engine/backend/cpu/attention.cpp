@@ -13,7 +13,7 @@
 namespace dgap::engine {
 namespace {
 
-constexpr std::int64_t kStagedTiles = 8;    // tiles held in the kernel's layout at a time
+constexpr std::int64_t kStagedTiles = 4;    // tiles held in the kernel's layout at a time
 constexpr std::int64_t kBlocksPerTask = 8;  // query blocks that pass over a tile together
 constexpr float kNothing = -1e30f;  // top of no score; finite, so that differences are numbers
 constexpr float kLog2 = 0.693147181f;
@@ -199,8 +199,9 @@ void Attention::run(const Plan& plan, const KvCache& cache, const RopeTable& rop
   const std::int64_t groups = (blocks + kBlocksPerTask - 1) / kBlocksPerTask;
   for (std::int64_t first = 0; first < tiles; first += kStagedTiles) {
     const std::int64_t some = std::min(kStagedTiles, tiles - first);
-    parallel(kv_heads_ * some,
-             [&](std::int64_t i) { stage(call, static_cast<int>(i / some), first + i % some); });
+    parallel(kv_heads_ * some, [&](std::int64_t i) {  // heads share their positions' cosines
+      stage(call, static_cast<int>(i % kv_heads_), first + i / kv_heads_);
+    });
     parallel(kv_heads_ * groups, [&](std::int64_t i) {
       const KernelScope scope(kernel_);
       const std::int64_t begin = i % groups * kBlocksPerTask;
