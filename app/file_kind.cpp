@@ -42,10 +42,12 @@ FileKind file_kind(const fs::path& path) {
   if (name == "windows.json") return FileKind::windows;
   if (name == "threshold.json") return FileKind::threshold;
   if (name == "evaluation.json") return FileKind::evaluation;
+  if (name == "sensitivity.json") return FileKind::sensitivity;
+  if (name == "allocation_results.json") return FileKind::allocation_results;
   throw base::UsageError(
       path.string() +
-      ": is no GGUF model, HDF5 trace, configuration (.yaml), windows.json, threshold.json or "
-      "evaluation.json");
+      ": is no GGUF model, HDF5 trace, configuration (.yaml), windows.json, threshold.json, "
+      "evaluation.json, sensitivity.json or allocation_results.json");
 }
 
 std::string_view name_of(FileKind kind) {
@@ -68,6 +70,10 @@ std::string_view name_of(FileKind kind) {
       return "thresholds";
     case FileKind::evaluation:
       return "evaluation";
+    case FileKind::sensitivity:
+      return "sensitivity";
+    case FileKind::allocation_results:
+      return "allocation";
   }
   return "";
 }

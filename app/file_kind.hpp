@@ -14,7 +14,9 @@ enum class FileKind {
   config,
   windows,
   threshold,
-  evaluation
+  evaluation,
+  sensitivity,
+  allocation_results
 };
 
 /// UsageError listing the kinds when `path` is none of them; IoError when it cannot be read.

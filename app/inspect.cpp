@@ -76,6 +76,9 @@ Json describe_run(const fs::path& folder, bool whole) {
   schemas::verify_stage_records(folder);
   if (fs::exists(folder / "traces" / "index.json"))
     answer["traces"] = describe_traces(folder / "traces", true);
+  if (fs::exists(folder / "sensitivity.json")) describe_sensitivity(folder / "sensitivity.json");
+  if (fs::exists(folder / "allocation_results.json"))
+    describe_allocation_results(folder / "allocation_results.json");
   if (fs::exists(folder / "windows.json")) describe_windows(folder / "windows.json");
   if (fs::exists(folder / "threshold.json")) describe_thresholds(folder / "threshold.json");
   if (fs::exists(folder / "bundle" / "manifest.json"))
@@ -104,6 +107,10 @@ Json describe(FileKind kind, const fs::path& path, bool whole) {
       return describe_thresholds(path);
     case FileKind::evaluation:
       return describe_evaluation(path);
+    case FileKind::sensitivity:
+      return describe_sensitivity(path);
+    case FileKind::allocation_results:
+      return describe_allocation_results(path);
   }
   return {};
 }

@@ -7,6 +7,7 @@
 #include "app/dry_run.hpp"
 #include "app/inspect.hpp"
 #include "app/signals.hpp"
+#include "calibrator/allocation/allocate.hpp"
 #include "calibrator/calibrator.hpp"
 #include "collector/collect.hpp"
 #include "evaluator/evaluator.hpp"
@@ -16,13 +17,10 @@ int main(int argc, char** argv) {
   using namespace dgap;
   app::install_signal_handlers();
   app::Actions actions;
-  actions.stages = {{"collect", collector::collect},
-                    {"calibrate", calibrator::calibrate},
-                    {"train", trainer::train},
-                    {"threshold", calibrator::threshold},
-                    {"export", calibrator::export_bundle},
-                    {"evaluate", evaluator::evaluate},
-                    {"report", evaluator::report}};
+  actions.stages = {{"allocate", calibrator::allocate},   {"collect", collector::collect},
+                    {"calibrate", calibrator::calibrate}, {"train", trainer::train},
+                    {"threshold", calibrator::threshold}, {"export", calibrator::export_bundle},
+                    {"evaluate", evaluator::evaluate},    {"report", evaluator::report}};
   actions.estimate = app::estimate;
   actions.inspect = app::inspect;
   actions.verify = app::verify;

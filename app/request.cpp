@@ -16,6 +16,7 @@ struct Verb {
 };
 
 constexpr std::array kStageVerbs = {
+    Verb{"allocate", "Bits of every layer, head and tensor for a budget: allocation.json"},
     Verb{"collect", "Decode the corpus with exact and quantised caches, side by side: traces/"},
     Verb{"calibrate", "Recovery windows and labels: windows.json"},
     Verb{"train", "Detector and corrector of every precision: detector/, corrector/"},
@@ -30,7 +31,6 @@ constexpr std::array kFileVerbs = {
     Verb{"verify", "Check every byte of the same, and say what is wrong"},
 };
 constexpr std::array kVerbsToCome = {
-    Verb{"allocate", "Bits per layer, head and tensor (not built in this version)"},
     Verb{"train-adapters", "Low-rank adapters (not built in this version)"},
     Verb{"sweep", "Many runs (not built in this version)"},
 };

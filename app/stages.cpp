@@ -17,6 +17,7 @@
 #include "base/error.hpp"
 #include "base/stop.hpp"
 #include "base/version.hpp"
+#include "schemas/results/allocations.hpp"
 
 namespace dgap::app {
 namespace {
@@ -35,10 +36,10 @@ int worker_threads(const schemas::Config& config) {
 /// What a stage leaves, relative to the run directory.
 const char* product_of(std::string_view verb) {
   constexpr std::pair<std::string_view, const char*> kProducts[] = {
-      {"collect", "traces"},     {"calibrate", "windows.json"},
-      {"train", "detector"},     {"threshold", "threshold.json"},
-      {"export", "bundle"},      {"evaluate", "evaluation.json"},
-      {"report", "report.html"},
+      {"allocate", "allocation.json"}, {"collect", "traces"},
+      {"calibrate", "windows.json"},   {"train", "detector"},
+      {"threshold", "threshold.json"}, {"export", "bundle"},
+      {"evaluate", "evaluation.json"}, {"report", "report.html"},
   };
   for (const auto& [name, product] : kProducts) {
     if (name == verb) return product;
@@ -78,14 +79,21 @@ Answer run_stages(const Request& request, const Actions& actions) {
 
   const bool all = request.verb == "run";
   Answer answer = {{"verb", request.verb}, {"run_directory", directory.path().string()}};
+  schemas::Config allocated = config;  // what the stages after `allocate` work under
+  if (request.verb == "allocate" && !config.allocation.wanted())
+    throw base::UsageError(request.target + ": allocation.base names no precision to allocate");
   for (const Actions::Stage& stage : actions.stages) {
+    const bool allocates = stage.verb == "allocate";
+    if (allocates && !config.allocation.wanted()) continue;
     if (!all && stage.verb != request.verb) continue;
-    const double seconds = run_stage(stage, config, progress, log);
+    if (!allocates && allocated.allocation.wanted()) allocated = schemas::with_allocation(config);
+    const double seconds = run_stage(stage, allocates ? config : allocated, progress, log);
     answer["stages"][std::string(stage.verb)] = {
         {"seconds", std::round(seconds * 10) / 10},
         {"path", (directory.path() / product_of(stage.verb)).string()}};
   }
-  if (all || request.verb == "evaluate" || request.verb == "report") answer.update(summary(config));
+  if (all || request.verb == "evaluate" || request.verb == "report")
+    answer.update(summary(allocated));
   return answer;
 }
 

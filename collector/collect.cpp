@@ -143,16 +143,14 @@ class Collection {
         if (unit == part.units.size()) return false;
         const schemas::TraceUnit& u = part.units[unit++];
         if (u.book != book.book.name || u.split != book.book.split ||
-            u.text_sha256 != book.book.text_sha256 || u.start != pass.start ||
-            u.context != context) {
+            u.text_sha256 != text_of(book, pass) || u.start != pass.start || u.context != context ||
+            u.steps != pass.steps) {
           return false;
         }
       }
     }
     return unit == part.units.size();
   }
-
-  std::int64_t steps_of(const Part& part) const { return part.units * config_.corpus.decode_steps; }
 
   void announce(const std::vector<std::size_t>& missing) const {
     const std::size_t parts = schedule_.parts.size();
@@ -165,7 +163,7 @@ class Collection {
                      std::to_string(config_.precisions.size()) + " precisions at a time");
     }
     std::int64_t steps = 0;
-    for (const std::size_t i : missing) steps += steps_of(schedule_.parts[i]);
+    for (const std::size_t i : missing) steps += schedule_.parts[i].steps;
     progress_.begin("collect", steps * static_cast<std::int64_t>(config_.precisions.size()),
                     "steps");
   }
@@ -214,19 +212,19 @@ class Collection {
 
   schemas::TracePart decode_part(const Part& part, const schemas::TraceHeader& header,
                                  PairedBlock& rows) {
-    const TwinDecode twin{decoder(),
-                          schemes_,
-                          config_.corpus.decode_steps,
-                          config_.decode.block,
-                          config_.decode.mode == "stepwise",
-                          at_once_};
-    PartBuilder builder(header, config_, recorded_, steps_of(part), rows, progress_);
+    PartBuilder builder(header, config_, recorded_, part.steps, rows, progress_);
     for (std::size_t i = part.first_pass; i < part.end_pass; ++i) {
       const Pass& pass = schedule_.passes[i];
       const ScheduledBook& book = schedule_.books[pass.book];
       const std::vector<std::int32_t> tokens =
-          tokens_of(pass, ids_of(pass.book), tokenizer_.bos(), config_.corpus.decode_steps);
+          pass.kind.empty() ? tokens_of(pass, ids_of(pass.book), tokenizer_.bos()) : pass.tokens;
       builder.begin_pass(book, pass, tokens);
+      const TwinDecode twin{decoder(),
+                            schemes_,
+                            pass.steps,
+                            static_cast<int>(rows.shape().rows),
+                            config_.decode.mode == "stepwise",
+                            at_once_};
       twin.run(tokens, pass.contexts, rows, builder);
     }
     return builder.take();
@@ -236,7 +234,7 @@ class Collection {
   std::span<const std::int32_t> ids_of(std::size_t book) {
     if (!open_book_ || *open_book_ != book) {
       const schemas::CorpusConfig& corpus = config_.corpus;
-      const std::string text = read_book(corpus, schedule_.books[book].book).text;
+      const std::string text = corpus::read_book(corpus, schedule_.books[book].book).text;
       if (base::sha256_hex(text) != schedule_.books[book].book.text_sha256) {
         throw base::IoError(schedule_.books[book].book.where() +
                             ": has changed while it was being used");

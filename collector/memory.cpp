@@ -19,7 +19,9 @@ namespace dgap::collector {
 namespace {
 
 std::int64_t longest_context(const schemas::Config& config) {
-  return std::ranges::max(config.corpus.context_lengths);
+  const std::int64_t books = std::ranges::max(config.corpus.context_lengths);
+  const schemas::RetrievalCorpusConfig& retrieval = config.corpus.retrieval;
+  return retrieval.prompts() > 0 ? std::max<std::int64_t>(books, retrieval.context) : books;
 }
 
 double bytes_of_weight(const schemas::Config& config) {

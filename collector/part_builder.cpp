@@ -9,7 +9,6 @@ PartBuilder::PartBuilder(const schemas::TraceHeader& header, const schemas::Conf
                          PairedBlock& rows, base::Progress& progress)
     : rows_(rows),
       progress_(progress),
-      steps_per_unit_(config.corpus.decode_steps),
       layout_(config.corpus.layout),
       domain_(layout_ == "pg19"   ? "books"
               : layout_ == "chat" ? "chat"
@@ -27,7 +26,7 @@ PartBuilder::PartBuilder(const schemas::TraceHeader& header, const schemas::Conf
 void PartBuilder::begin_pass(const ScheduledBook& book, const Pass& pass,
                              std::span<const std::int32_t> tokens) {
   book_ = &book;
-  start_ = pass.start;
+  pass_ = &pass;
   tokens_ = tokens;
   pass_unit_ = part_.units.size();
 }
@@ -40,14 +39,17 @@ void PartBuilder::begin_group(PrecisionGroup group) {
 void PartBuilder::begin_unit(int context) {
   if (unit_ < part_.units.size()) return;  // the first group has been here
   schemas::TraceUnit unit;
-  unit.book = book_->book.name, unit.source = layout_, unit.domain = domain_;
-  unit.split = book_->book.split, unit.text_sha256 = book_->book.text_sha256;
-  unit.context = context, unit.start = start_, unit.steps = steps_per_unit_;
+  const bool prompt = !pass_->kind.empty();
+  unit.book = book_->book.name, unit.split = book_->book.split;
+  unit.source = prompt ? "retrieval" : layout_;
+  unit.domain = prompt ? std::string(pass_->kind) : domain_;
+  unit.text_sha256 = text_of(*book_, *pass_);
+  unit.context = context, unit.start = pass_->start, unit.steps = pass_->steps;
   unit.first_step = part_.steps();
   unit.first_token = static_cast<std::int64_t>(part_.tokens.size());
-  const auto own = tokens_.first(static_cast<std::size_t>(context + steps_per_unit_));
+  const auto own = tokens_.first(static_cast<std::size_t>(context + unit.steps));
   part_.tokens.insert(part_.tokens.end(), own.begin(), own.end());
-  for (std::int32_t t = 0; t < steps_per_unit_; ++t) {
+  for (std::int32_t t = 0; t < unit.steps; ++t) {
     part_.step_unit.push_back(static_cast<std::int32_t>(part_.units.size()));
     part_.step_position.push_back(context - 1 + t);
     part_.step_target.push_back(own[context + t]);
@@ -83,8 +85,9 @@ schemas::TracePart PartBuilder::take() {
 }
 
 std::string PartBuilder::where(std::int64_t first) const {
-  return book_->book.where() + ", prefix of " + std::to_string(part_.units[unit_].context) +
-         " tokens from " + std::to_string(start_) + ", steps from " + std::to_string(first);
+  return book_->book.where() + (pass_->kind.empty() ? "" : ", retrieval prompt") + ", prefix of " +
+         std::to_string(part_.units[unit_].context) + " tokens from " +
+         std::to_string(pass_->start) + ", steps from " + std::to_string(first);
 }
 
 }  // namespace dgap::collector

@@ -32,13 +32,12 @@ class PartBuilder : public TwinDecode::Listener {
 
   PairedBlock& rows_;
   base::Progress& progress_;
-  std::int32_t steps_per_unit_;
   std::string layout_, domain_;
   schemas::TracePart part_;
   PrecisionGroup group_;
   std::size_t pass_unit_ = 0, unit_ = 0;  // first of the pass, and the one that is decoded
   const ScheduledBook* book_ = nullptr;
-  std::int64_t start_ = 0;
+  const Pass* pass_ = nullptr;
   std::span<const std::int32_t> tokens_;
 };
 

@@ -45,9 +45,9 @@ Plan plan_with(const schemas::Config& config, const engine::Tokenizer& tokenizer
   plan.skipped_books = schedule.skipped_books;
   plan.units = schedule.units;
   plan.parts = static_cast<std::int64_t>(schedule.parts.size());
-  plan.steps = schedule.units * config.corpus.decode_steps;
+  plan.steps = schedule.steps;
   plan.decode_rows = plan.steps * static_cast<std::int64_t>(config.precisions.size());
-  for (const Pass& pass : schedule.passes) add_work(pass, config.corpus.decode_steps, plan);
+  for (const Pass& pass : schedule.passes) add_work(pass, pass.steps, plan);
   plan.prefill_tokens = std::llround(plan.prefixes.rows) * prefills(config);
   plan.trace_bytes = trace_bytes_per_step(config, shape_of(config, tokenizer.vocab_size(), model)) *
                      static_cast<double>(plan.steps);

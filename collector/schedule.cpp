@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/sha256.hpp"
 #include "base/stop.hpp"
+#include "collector/retrieval_passes.hpp"
 #include "collector/sites.hpp"
 
 namespace dgap::collector {
@@ -20,13 +21,14 @@ int sites_of(const schemas::SitesConfig& sites, std::string_view split) {
   return split == "train" ? sites.train : split == "validation" ? sites.validation : sites.test;
 }
 
-std::vector<ScheduledBook> measure(const schemas::CorpusConfig& corpus, std::vector<Book> books,
+std::vector<ScheduledBook> measure(const schemas::CorpusConfig& corpus,
+                                   std::vector<corpus::Book> books,
                                    const engine::Tokenizer& tokenizer, base::Progress& progress) {
   std::vector<ScheduledBook> measured(books.size());
   std::atomic<std::int64_t> trimmed{0};
   tbb::parallel_for(std::size_t{0}, books.size(), [&](std::size_t i) {
     base::throw_if_stop_requested();
-    const BookText book = read_book(corpus, books[i]);
+    const corpus::BookText book = corpus::read_book(corpus, books[i]);
     const auto tokens = std::ssize(tokenizer.encode(book.text, parses_special(corpus)));
     measured[i] = {std::move(books[i]), tokens};
     measured[i].book.text_sha256 = base::sha256_hex(book.text);
@@ -41,7 +43,7 @@ std::vector<ScheduledBook> measure(const schemas::CorpusConfig& corpus, std::vec
 
 /// The same text under two names leaks from one split into another just as well.
 void check_texts(const std::vector<ScheduledBook>& books, base::Progress& progress) {
-  std::map<std::string, const Book*> seen;
+  std::map<std::string, const corpus::Book*> seen;
   for (const ScheduledBook& book : books) {
     const auto [other, is_new] = seen.emplace(book.book.text_sha256, &book.book);
     if (is_new) continue;
@@ -54,18 +56,20 @@ void check_texts(const std::vector<ScheduledBook>& books, base::Progress& progre
 }
 
 /// Cuts passes into parts; a part never holds two splits.
-std::vector<Part> cut(const Schedule& schedule, int units_per_part) {
+std::vector<Part> cut(const Schedule& schedule, std::int64_t steps_per_part) {
   std::vector<Part> parts;
   const auto split_of = [&](std::size_t pass) -> const std::string& {
     return schedule.books[schedule.passes[pass].book].book.split;
   };
   for (std::size_t i = 0; i < schedule.passes.size(); ++i) {
-    const auto units = static_cast<std::int64_t>(schedule.passes[i].contexts.size());
-    const bool fits = !parts.empty() && parts.back().units + units <= units_per_part &&
+    const std::int64_t units = std::ssize(schedule.passes[i].contexts);
+    const std::int64_t steps = units * schedule.passes[i].steps;
+    const bool fits = !parts.empty() && parts.back().steps + steps <= steps_per_part &&
                       split_of(parts.back().first_pass) == split_of(i);
-    if (!fits) parts.push_back({i, i, 0});
+    if (!fits) parts.push_back({i, i});
     parts.back().end_pass = i + 1;
     parts.back().units += units;
+    parts.back().steps += steps;
   }
   return parts;
 }
@@ -114,7 +118,7 @@ Schedule make_schedule(const schemas::Config& config, const engine::Tokenizer& t
                        base::Progress& progress) {
   const schemas::CorpusConfig& corpus = config.corpus;
   Schedule schedule;
-  schedule.books = measure(corpus, list_books(corpus, progress), tokenizer, progress);
+  schedule.books = measure(corpus, corpus::list_books(corpus, progress), tokenizer, progress);
   check_texts(schedule.books, progress);
   const int longest =
       *std::max_element(corpus.context_lengths.begin(), corpus.context_lengths.end());
@@ -129,8 +133,7 @@ Schedule make_schedule(const schemas::Config& config, const engine::Tokenizer& t
     schedule.skipped_books += starts.empty();
     for (const std::int64_t start : starts) {
       for (const std::vector<int>& contexts : shared) {
-        schedule.passes.push_back({i, start, contexts});
-        schedule.units += static_cast<std::int64_t>(contexts.size());
+        schedule.passes.push_back({i, start, contexts, corpus.decode_steps, {}});
       }
     }
   }
@@ -139,15 +142,19 @@ Schedule make_schedule(const schemas::Config& config, const engine::Tokenizer& t
                   std::to_string(schedule.books.size()) + " books are shorter than the " +
                   std::to_string(needed) + " tokens of a site and are left out");
   }
-  schedule.parts = cut(schedule, config.trace.units_per_part);
+  for (Pass& pass : retrieval_passes(config, schedule.books, tokenizer))
+    schedule.passes.push_back(std::move(pass));
+  schedule.parts = cut(schedule, std::int64_t{config.trace.units_per_part} * corpus.decode_steps);
+  for (const Part& part : schedule.parts)
+    schedule.units += part.units, schedule.steps += part.steps;
   return schedule;
 }
 
 std::vector<std::int32_t> tokens_of(const Pass& pass, std::span<const std::int32_t> book,
-                                    std::int32_t bos, int steps) {
+                                    std::int32_t bos) {
   std::vector<std::int32_t> tokens;
   const std::size_t count =
-      static_cast<std::size_t>(pass.contexts.back()) + static_cast<std::size_t>(steps);
+      static_cast<std::size_t>(pass.contexts.back()) + static_cast<std::size_t>(pass.steps);
   tokens.reserve(count);
   if (bos >= 0) tokens.push_back(bos);
   const auto text = book.subspan(static_cast<std::size_t>(pass.start), count - tokens.size());

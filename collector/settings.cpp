@@ -17,6 +17,11 @@ void check_context(const schemas::Config& config, std::int64_t context_length) {
         std::to_string(config.corpus.decode_steps) + " - 1 tokens are more than the model's " +
         std::to_string(context_length));
   }
+  const schemas::RetrievalCorpusConfig& retrieval = config.corpus.retrieval;
+  if (retrieval.prompts() > 0 && retrieval.context > context_length) {
+    throw base::UsageError("corpus.retrieval.context: " + std::to_string(retrieval.context) +
+                           " tokens are more than the model's " + std::to_string(context_length));
+  }
 }
 
 std::int64_t real_vocabulary(std::int64_t tokenizer_vocabulary, std::int64_t model_vocabulary) {

@@ -5,7 +5,7 @@
 #include "evaluator/evaluator.hpp"
 #include "evaluator/figures.hpp"
 #include "evaluator/outcomes.hpp"
-#include "evaluator/passkey.hpp"
+#include "evaluator/retrieval.hpp"
 #include "schemas/bundle/bundle.hpp"
 #include "schemas/config/calibrated.hpp"
 #include "schemas/results/results.hpp"
@@ -82,10 +82,14 @@ void evaluate_precision(const schemas::Config& config, const schemas::TraceSet& 
   }
 }
 
-json to_json(const PasskeyScore& score) { return {{"exact", score.exact}, {"token", score.token}}; }
+json to_json(const RetrievalScore& score) {
+  return {{"exact", score.exact}, {"token", score.token}};
+}
 
-json passkey_json(const PasskeyResult& result) {
-  json object = {{"cases", result.cases}, {"context", result.context}, {"reference", to_json(result.reference)}};
+json to_json(const TaskResult& result) {
+  json object = {{"cases", result.cases},
+                 {"context", result.context},
+                 {"reference", to_json(result.reference)}};
   for (const auto& [name, p] : result.precisions) {
     object["precisions"][name] = {{"quantized", to_json(p.quantized)},
                                   {"restored", to_json(p.restored)},
@@ -94,19 +98,21 @@ json passkey_json(const PasskeyResult& result) {
   return object;
 }
 
-PasskeyResult run_passkey(const schemas::Config& config, const schemas::TraceSet& traces,
-                          base::Progress& progress) {
+RetrievalResult run_retrieval(const schemas::Config& config, const schemas::TraceSet& traces,
+                              base::Progress& progress) {
   schemas::TraceSelection text_only;
   text_only.precisions = {config.precisions.front().name};
   text_only.reference_candidates = false;
   const schemas::TracePart text = traces.read_split(config.corpus.splits.test, text_only);
   const auto tokenizer = engine::open_tokenizer(config.model.path, config.model.format);
-  const auto cases = passkey_cases(text, *tokenizer, config.evaluate.passkey, config.run.seed);
+  const auto cases = retrieval_cases(text, *tokenizer, config.evaluate.retrieval,
+                                     config.corpus.chat_template, config.run.seed);
   engine::DecoderOptions options;
   options.compute = config.model.compute;
-  const auto decoder = engine::open_decoder(config.model.path, config.model.format, config.model.device, options);
-  return passkey(*decoder, schemas::calibrated_schemes(config),
-                 (config.run_directory() / "bundle").string(), cases, progress);
+  const auto decoder =
+      engine::open_decoder(config.model.path, config.model.format, config.model.device, options);
+  return retrieval(*decoder, schemas::calibrated_schemes(config),
+                   (config.run_directory() / "bundle").string(), cases, progress);
 }
 
 }  // namespace
@@ -129,8 +135,9 @@ void evaluate(const schemas::Config& config, base::Progress& progress) {
     progress.advance(1);
   }
   progress.end();
-  if (config.evaluate.passkey.cases > 0) {
-    evaluation["tasks"]["passkey"] = passkey_json(run_passkey(config, traces, progress));
+  if (config.evaluate.retrieval.cases > 0) {
+    for (const auto& [task, result] : run_retrieval(config, traces, progress))
+      evaluation["tasks"][task] = to_json(result);
   }
   base::write_file_atomically(directory / "evaluation.json", evaluation.dump(2) + "\n");
   stage.finish({directory / "evaluation.json"});

@@ -4,8 +4,8 @@
 
 namespace dgap::evaluator {
 
-/// Applies <run>/bundle/ through the runtime to the held-out traces, and to passkey prompts on the live model:
-/// <run>/evaluation.json.
+/// Applies <run>/bundle/ through the runtime to the held-out traces, and to retrieval prompts on
+/// the live model: <run>/evaluation.json.
 void evaluate(const schemas::Config& config, base::Progress& progress);
 
 /// <run>/report.html from windows.json, threshold.json and evaluation.json: one self-contained page.

@@ -193,27 +193,37 @@ std::string step_plot(const Inputs& in) {
   return line_plot({"decode step", false, 0, last}, {"mean KL, nat", true, low * 0.8, high * 1.2}, lines, {});
 }
 
-std::string passkey_table(const Inputs& in) {
-  const auto pointer = json::json_pointer("/tasks/passkey");
-  if (!in.evaluation.contains(pointer)) return "<p>Not run (evaluate.passkey.cases is 0).</p>";
-  const json& task = in.evaluation.at(pointer);
-  std::string out = "<p>" + std::to_string(task["cases"].get<int>()) + " prompts of up to " +
-                    std::to_string(task["context"].get<int>()) +
-                    " tokens. Exact: every token of the answer right; token: share of answer tokens right. "
-                    "Reference (FP16 cache): exact " +
-                    percent(at(task, "reference/exact"), 0) + ", token " + percent(at(task, "reference/token"), 0) +
-                    ".</p><table>" +
-                    row({"precision", "quantised: exact", "token", "restored: exact", "token",
-                         "ceiling of the window: exact", "token"},
-                        "th");
+/// "92 % / 57 %": tokens right, and answers with every token right.
+std::string both(const json& score) {
+  return percent(at(score, "token"), 0) + " / " + percent(at(score, "exact"), 0);
+}
+
+/// One row of the retrieval table: a score per task, from `where` of each task's object.
+std::string retrieval_row(const std::string& name, const json& tasks, const std::string& where) {
+  std::string out = "<tr><th>" + name + "</th>";
+  const auto pointer = json::json_pointer(where);
+  for (const auto& [task, result] : tasks.items())
+    out += "<td>" + both(result.contains(pointer) ? result.at(pointer) : json()) + "</td>";
+  return out + "</tr>";
+}
+
+std::string retrieval_table(const Inputs& in) {
+  const json& tasks = in.evaluation["tasks"];
+  if (tasks.empty()) return "<p>Not run (evaluate.retrieval.cases is 0).</p>";
+  const json& first = *tasks.begin();
+  std::vector<std::string> heads = {"precision"};
+  for (const auto& [task, result] : tasks.items()) heads.push_back(escape(task));
+  std::string out = "<p>" + std::to_string(first["cases"].get<int>()) +
+                    " prompts of each task, of up to " +
+                    std::to_string(first["context"].get<int>()) +
+                    " tokens. Share of answer tokens that are right / of answers with every token "
+                    "right. <i>count</i> is a control: there is nothing to retrieve.</p><table>" +
+                    row(heads, "th") + retrieval_row("reference (FP16 cache)", tasks, "/reference");
   for (const std::string& name : in.names) {
-    const json& p = task["precisions"][name];
-    out += "<tr><th>" + escape(name) + "</th>";
-    for (const char* path : {"quantized/exact", "quantized/token", "restored/exact", "restored/token", "oracle/exact",
-                             "oracle/token"}) {
-      out += "<td>" + percent(at(p, path), 0) + "</td>";
-    }
-    out += "</tr>";
+    const std::string where = "/precisions/" + name + "/";
+    out += retrieval_row(escape(name), tasks, where + "quantized") +
+           retrieval_row(escape(name) + ", restored", tasks, where + "restored") +
+           retrieval_row(escape(name) + ", ceiling of the window", tasks, where + "oracle");
   }
   return out + "</table>";
 }
@@ -250,7 +260,7 @@ void report(const schemas::Config& config, base::Progress& progress) {
   page.repair = repair_table(in);
   page.thresholds = threshold_plots(in);
   page.by_step = step_plot(in);
-  page.passkey = passkey_table(in);
+  page.retrieval = retrieval_table(in);
   base::write_file_atomically(directory / "report.html", render(page));
   stage.finish({directory / "report.html"});
 }

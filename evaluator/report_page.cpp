@@ -65,8 +65,11 @@ std::string render(const PageContent& c) {
   out += "<h2>The threshold</h2><p>From validation books, which also chose K<sub>b</sub> and stopped the training: "
          "these curves are optimistic; the tables above are from test books only.</p><div class=\"plots\">" +
          c.thresholds + "</div>";
-  out += "<h2>Retrieval</h2><p>Perplexity hides it: a cache can read fluently and no longer find a number it was "
-         "told.</p><div class=\"scroll\">" + c.passkey + "</div>";
+  out +=
+      "<h2>Retrieval</h2><p>Perplexity hides it: a cache can read fluently and no longer find a "
+      "number it was "
+      "told.</p><div class=\"scroll\">" +
+      c.retrieval + "</div>";
   return out + "</body></html>\n";
 }
 

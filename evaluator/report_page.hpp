@@ -9,7 +9,7 @@ namespace dgap::evaluator {
 struct PageContent {
   std::string title;
   std::vector<std::pair<std::string, std::string>> facts;  // plain text
-  std::string damage, coverage, bars, repair, thresholds, by_step, passkey;
+  std::string damage, coverage, bars, repair, thresholds, by_step, retrieval;
 };
 std::string render(const PageContent& content);
 

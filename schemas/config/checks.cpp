@@ -41,6 +41,8 @@ void check_corpus(const Checker& check, const Config& config) {
   const SharesConfig& shares = config.corpus.shares;
   check.require(shares.train + shares.validation + shares.test > 0.0, "corpus.shares",
                 "must not all be 0");
+  check.require(!config.corpus.retrieval.kinds.empty(), "corpus.retrieval.kinds",
+                "must hold at least one kind");
   const int shortest = config.corpus.context_lengths.front();
   for (std::size_t i = 0; i < config.precisions.size(); ++i) {
     const Scheme& scheme = config.precisions[i];
@@ -58,6 +60,32 @@ void check_window(const Checker& check, const Config& config) {
   check.require(config.window.alpha <= config.trace.alpha_max, "window.alpha",
                 "must be at most trace.alpha_max = " + base::number(config.trace.alpha_max) +
                     ", got " + base::number(config.window.alpha));
+}
+
+void check_allocation(const Checker& check, const Config& config) {
+  const AllocationConfig& a = config.allocation;
+  if (!a.wanted()) return;
+  const auto precision = [&](const std::string& name) {
+    return std::find_if(config.precisions.begin(), config.precisions.end(),
+                        [&](const Scheme& scheme) { return scheme.name == name; });
+  };
+  const auto base = precision(a.base);
+  check.require(base != config.precisions.end(), "allocation.base",
+                "must be one of the precisions, got " + a.base);
+  check.require(precision(a.name) == config.precisions.end(), "allocation.name",
+                "must not be the name of another precision, got " + a.name);
+  check.require(base->prefill == PrefillMode::exact, "allocation.base",
+                "must have an exact prefill, since many allocations share one prefix");
+  check.require(!needs_calibration(*base), "allocation.base",
+                "must need no calibration of its caches, got " + a.base);
+  check.require((a.budget > 0.0) != (a.floor > 0.0), "allocation.budget",
+                "either budget or floor must be given, and not both");
+  check.require(a.budget > 0.0 || a.estimator != "greedy", "allocation.estimator",
+                "greedy selects up to a budget; a floor needs auto, spared or paths");
+  check.require(!a.tensors.empty(), "allocation.tensors", "must hold key, value or both");
+  check.require(
+      a.context > base->sink_tokens, "allocation.context",
+      "must be longer than the " + std::to_string(base->sink_tokens) + " sink tokens of " + a.base);
 }
 
 void check_corrector(const Checker& check, const CorrectorConfig& corrector) {
@@ -79,6 +107,7 @@ void check_config(const Config& config, const YamlNode& root) {
   check.require(!config.precisions.empty(), "precisions",
                 "is required: at least one cache scheme, such as K4V4");
   check_corpus(check, config);
+  check_allocation(check, config);
   check_window(check, config);
   check_corrector(check, config.corrector);
 }

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "schemas/config/retrieval_kinds.hpp"
 #include "schemas/scheme/scheme.hpp"
 
 /// The configuration file, version 1 (schemas/config/config-format.md). Every field has its default
@@ -48,6 +49,15 @@ struct SharesConfig {
   bool operator==(const SharesConfig&) const = default;
 };
 
+/// Synthetic prompts beside the books, whose haystacks are those books.
+struct RetrievalCorpusConfig {
+  int train = 0, validation = 0;  // prompts
+  int context = 768;              // tokens of prompt and answer at most
+  std::vector<std::string> kinds = all_retrieval_kinds();
+  std::int64_t prompts() const { return std::int64_t{train} + validation; }
+  bool operator==(const RetrievalCorpusConfig&) const = default;
+};
+
 struct CorpusConfig {
   std::string path;  // required
   std::string layout = "pg19";
@@ -60,6 +70,7 @@ struct CorpusConfig {
   int decode_steps = 256;
   SitesConfig sites_per_book;  // one integer, or {train, validation, test}
   int front_matter = 512;      // tokens skipped at a book's beginning where the book is long enough
+  RetrievalCorpusConfig retrieval;
   bool operator==(const CorpusConfig&) const = default;
 };
 
@@ -68,6 +79,27 @@ struct CalibrationConfig {
   int windows = 16;
   int tokens = 0;  // of a window; 0 = 2,048, or 512 for models of hidden size below 1,024
   bool operator==(const CalibrationConfig&) const = default;
+};
+
+/// Bits of every layer, KV head and tensor, chosen for a budget (docs/allocation.md).
+struct AllocationConfig {
+  std::string base = "none";       // the precision that is changed; none = no allocation
+  std::string name = "allocated";  // of the precision that results
+  double budget = 0.0;             // bits per element, mean of keys and values
+  double floor = 0.0;              // token accuracy on validation prompts; where budget is 0
+  std::vector<int> choices = {4};  // bits that a head's tensor may have instead of the base's
+  std::vector<std::string> tensors = {"key", "value"};
+  std::string estimator = "auto";  // auto | spared | paths | greedy
+  int prompts = 16;                // that bits are chosen on
+  int validation_prompts = 32;     // that allocations are compared on
+  int sites = 8;                   // of book text, for either
+  int steps = 32;                  // scored per site
+  int context = 512;               // tokens of a prompt, and of a site's prefix, at most
+  double book_weight = 1.0;        // of the books' KL beside the answers' negative log-likelihood
+  int paths = 2;                   // random orders per prompt and site, of estimator paths
+  int random = 4;                  // random allocations of the same budget, as control
+  bool wanted() const { return base != "none"; }
+  bool operator==(const AllocationConfig&) const = default;
 };
 
 struct DecodeConfig {
@@ -133,13 +165,14 @@ struct ThresholdConfig {
   bool operator==(const ThresholdConfig&) const = default;
 };
 
-struct PasskeyConfig {
-  int cases = 20;
-  int context = 900;  // prompt tokens
-  bool operator==(const PasskeyConfig&) const = default;
+struct RetrievalTasksConfig {
+  int cases = 10;     // prompts of each task
+  int context = 900;  // tokens of prompt and answer at most
+  std::vector<std::string> tasks = all_retrieval_kinds();
+  bool operator==(const RetrievalTasksConfig&) const = default;
 };
 struct EvaluateConfig {
-  PasskeyConfig passkey;
+  RetrievalTasksConfig retrieval;
   bool operator==(const EvaluateConfig&) const = default;
 };
 
@@ -150,6 +183,7 @@ struct Config {
   CorpusConfig corpus;
   std::vector<Scheme> precisions;  // required, at least one, distinct names
   CalibrationConfig calibration;
+  AllocationConfig allocation;
   DecodeConfig decode;
   TraceConfig trace;
   WindowConfig window;
@@ -182,9 +216,9 @@ std::string to_yaml(const Config& config);
 /// what traces carry, and what run_id is the SHA-256 of.
 std::string to_trace_yaml(const Config& config);
 
-/// The same again, restricted to what the named stage and those before it depend on (collect:
-/// run.seed, model, corpus, precisions, calibration, decode, trace, window.cap; and so on).
-/// Resuming compares these.
+/// The same again, restricted to what the named stage and those before it depend on (allocate:
+/// run.seed, model, corpus, precisions, allocation; collect: also calibration, decode, trace, window.cap;
+/// and so on). Resuming compares these.
 std::string to_stage_yaml(const Config& config, std::string_view stage);
 
 }  // namespace dgap::schemas

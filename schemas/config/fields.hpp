@@ -48,6 +48,7 @@ struct Name {};
 
 inline constexpr std::int64_t kMaxTokens = 100'000'000;
 inline constexpr IntegerRange kSitesPerBook{1, 1'000'000};
+inline const Choice kRetrievalChoice{{kRetrievalKinds.begin(), kRetrievalKinds.end()}};
 
 template <class V, class C>
 void describe_run(V& v, C& run) {
@@ -107,6 +108,44 @@ void describe_corpus(V& v, C& corpus) {
           "sites that each book gives: one integer, or one per split");
   v.field("front_matter", corpus.front_matter, IntegerRange{0, kMaxTokens},
           "tokens skipped at a book's beginning where the book is long enough");
+  v.section("retrieval", "synthetic prompts beside the texts, hidden in those of the same split",
+            [&] {
+              auto& r = corpus.retrieval;
+              v.field("train", r.train, IntegerRange{0, 10'000'000}, "prompts for training");
+              v.field("validation", r.validation, IntegerRange{0, 10'000'000},
+                      "prompts for windows, early stopping and τ");
+              v.field("context", r.context, IntegerRange{64, kMaxTokens},
+                      "tokens of a prompt and its answer at most");
+              v.field("kinds", r.kinds, kRetrievalChoice, "kinds that take turns");
+            });
+}
+
+template <class V, class C>
+void describe_allocation(V& v, C& a) {
+  v.field("base", a.base, Name{}, "precision whose bits are spread anew; none: no allocation");
+  v.field("name", a.name, Name{}, "name of the precision that results");
+  v.field("budget", a.budget, RealRange{0, 16},
+          "bits per element, codes and scales, mean of keys and values; or 0 and a floor");
+  v.field("floor", a.floor, RealRange{0, 1},
+          "token accuracy on the validation prompts that the fewest bits must reach; 0: a budget");
+  v.field("choices", a.choices, IntegerList{1, 7, {2, 16}, true},
+          "bits that a head's tensor may have instead of the base's");
+  v.field("tensors", a.tensors, Choice{{"key", "value"}}, "tensors whose bits are chosen");
+  v.field("estimator", a.estimator, Choice{{"auto", "spared", "paths", "greedy"}},
+          "spared: gain of each alone; paths: mean gain along random orders; greedy: one after "
+          "another; auto: the best on the validation prompts");
+  v.field("prompts", a.prompts, IntegerRange{1, 100'000}, "prompts that bits are chosen on");
+  v.field("validation_prompts", a.validation_prompts, IntegerRange{1, 100'000},
+          "prompts that allocations are compared on");
+  v.field("sites", a.sites, IntegerRange{1, 100'000}, "places of book text, for either");
+  v.field("steps", a.steps, IntegerRange{1, 4096}, "steps per site whose KL is taken");
+  v.field("context", a.context, IntegerRange{64, kMaxTokens},
+          "tokens of a prompt, and of a site's prefix, at most");
+  v.field("book_weight", a.book_weight, RealRange{0, 1000},
+          "weight of the books' KL beside the answers' negative log-likelihood per token");
+  v.field("paths", a.paths, IntegerRange{1, 1000}, "random orders per prompt and per site");
+  v.field("random", a.random, IntegerRange{0, 1000},
+          "random allocations of the same budget, as control");
 }
 
 template <class V, class C>
@@ -186,6 +225,9 @@ void describe_config(V& v, C& config) {
                       "tokens of a window; 0 = 2048, or 512 where the model's hidden size is below "
                       "1024");
             });
+  v.section("allocation",
+            "bits per layer, KV head and tensor, chosen for a budget (docs/allocation.md)",
+            [&] { describe_allocation(v, config.allocation); });
   v.section("decode", "how targets are decoded", [&] {
     v.field("mode", config.decode.mode, Choice{{"blocked", "stepwise"}},
             "many teacher-forced rows at once, or one at a time");
@@ -209,14 +251,14 @@ void describe_config(V& v, C& config) {
             "nats that a corrected step must earn under policy tradeoff");
   });
   v.section("evaluate", "what is measured besides the test split", [&] {
-    v.section("passkey", "retrieval of a number hidden in a prompt", [&] {
-      v.field("cases", config.evaluate.passkey.cases, IntegerRange{0, 100'000},
-              "prompts; 0 = none");
-      v.field("context", config.evaluate.passkey.context, IntegerRange{64, kMaxTokens},
-              "tokens of a prompt");
+    v.section("retrieval", "answers hidden in prompts of held-out text", [&] {
+      auto& r = config.evaluate.retrieval;
+      v.field("cases", r.cases, IntegerRange{0, 100'000}, "prompts of each task; 0 = none");
+      v.field("context", r.context, IntegerRange{64, kMaxTokens},
+              "tokens of a prompt and its answer at most");
+      v.field("tasks", r.tasks, kRetrievalChoice, "kinds of prompts");
     });
   });
-  v.later("allocation", "bits per layer, head and tensor");
   v.later("adapters", "low-rank adapters");
   v.later("sweep", "many runs");
 }

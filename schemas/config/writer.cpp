@@ -172,9 +172,8 @@ std::string to_stage_yaml(const Config& config, std::string_view stage) {
   };
   // Every stage depends on what those before it depend on, and on its own keys.
   const Dependence dependences[] = {
-      {"collect",
-       {"version", "run.seed", "model", "corpus", "precisions", "calibration", "decode", "trace",
-        "window.cap"}},
+      {"allocate", {"version", "run.seed", "model", "corpus", "precisions", "allocation"}},
+      {"collect", {"calibration", "decode", "trace", "window.cap"}},
       {"calibrate", {"window", "labels"}},
       {"train", {"detector", "corrector", "training"}},
       {"threshold", {"threshold"}},

@@ -82,6 +82,18 @@ std::vector<double> ResultObject::numbers_or_nan(const char* key) const {
   return out;
 }
 
+std::vector<std::vector<double>> ResultObject::tables_or_nan(const char* key) const {
+  const json& list = at(key);
+  if (!list.is_array()) fail(key, "expected a list of rows, got " + shown(list));
+  std::vector<std::vector<double>> rows;
+  for (const json& item : list) {
+    if (!item.is_array()) fail(key, "expected rows of numbers, got " + shown(item));
+    std::vector<double>& row = rows.emplace_back();
+    for (const json& number : item) row.push_back(to_number(number, key, true));
+  }
+  return rows;
+}
+
 std::vector<int> ResultObject::integers(const char* key) const {
   const json& list = at(key);
   if (!list.is_array()) fail(key, "expected a list of integers, got " + shown(list));

@@ -24,6 +24,7 @@ class ResultObject {
   bool boolean(const char* key) const;
   std::string text(const char* key) const;
   std::vector<double> numbers_or_nan(const char* key) const;
+  std::vector<std::vector<double>> tables_or_nan(const char* key) const;  // rows of numbers
   std::vector<int> integers(const char* key) const;
   std::vector<std::string> texts(const char* key) const;
   ResultObject object(const char* key) const;

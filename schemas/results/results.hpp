@@ -49,7 +49,8 @@ using Thresholds = std::map<std::string, ThresholdResult>;
 void write_thresholds(const std::filesystem::path& file, const Thresholds& thresholds);
 Thresholds read_thresholds(const std::filesystem::path& file);
 
-/// The stages in their order: collect, calibrate, train, threshold, export, evaluate, report.
+/// The stages in their order: allocate, collect, calibrate, train, threshold, export, evaluate,
+/// report.
 std::span<const std::string_view> stage_names();
 
 /// A finished stage leaves <run>/stages/<stage>.json, written last: the key under which it ran and

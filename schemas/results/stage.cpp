@@ -12,8 +12,8 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 7> kStages = {"collect", "calibrate", "train", "threshold",
-                                                     "export",  "evaluate",  "report"};
+constexpr std::array<std::string_view, 8> kStages = {"allocate",  "collect", "calibrate", "train",
+                                                     "threshold", "export",  "evaluate",  "report"};
 
 /// The path as the record and the key have it: a run directory can be moved.
 std::string relative_to(const fs::path& file, const fs::path& directory) {
@@ -25,7 +25,7 @@ std::string_view maker_of(const std::string& relative) {
   constexpr std::pair<std::string_view, std::string_view> kMakers[] = {
       {"traces", "collect"},           {"windows.json", "calibrate"},   {"detector", "train"},
       {"corrector", "train"},          {"threshold.json", "threshold"}, {"bundle", "export"},
-      {"evaluation.json", "evaluate"},
+      {"evaluation.json", "evaluate"}, {"allocation.json", "allocate"},
   };
   const std::string_view first = std::string_view(relative).substr(0, relative.find('/'));
   for (const auto& [name, verb] : kMakers) {

@@ -31,7 +31,7 @@ with tempfile.TemporaryDirectory() as name:
     expect("version", code(["--version"], 0).stdout.startswith("dgap "))
     done = code([], 2)
     expect("usage errors are on stderr", done.stdout == "" and "a verb is missing" in done.stderr, done.stderr)
-    for verb in ("allocate", "train-adapters", "sweep"):
+    for verb in ("train-adapters", "sweep"):
         expect(verb, "not built in this version" in code([verb, "plan", "x.yaml"], 1).stderr)
     code(["run", "none.yaml"], 2, folder)
     (folder / "c.yaml").write_text("model: {path: none.gguf}\ncorpus: {path: none}\nprecisions: [K4V4]\nwindw: {}\n")
@@ -43,6 +43,25 @@ with tempfile.TemporaryDirectory() as name:
     done = code(["calibrate", "c.yaml"], 1, folder)
     expect("what to run first", "run `dgap collect` first" in done.stderr, done.stderr)
     expect("the resolved configuration", (folder / "runs/run/config.resolved.yaml").exists())
+    done = code(["allocate", "c.yaml"], 2, folder)
+    expect("nothing to allocate", "allocation.base names no precision" in done.stderr, done.stderr)
+    done = code(["collect", "c.yaml", "--set", "allocation={base: K4V4, budget: 5, choices: [8]}"], 1, folder)
+    expect("allocate comes first", "precision allocated needs it; run `dgap allocate` first" in done.stderr, done.stderr)
+    loss = {"nll": 0.5, "kl": 0.1, "token": 0.9, "exact": 0.5}
+    table = [[0.25, -0.5]]
+    (folder / "sensitivity.json").write_text(json.dumps(
+        {"version": 1, "key": "", "base": "K1V1", "layers": 1, "kv_heads": 2, "spared_bits": 4, "prompts": 1, "sites": 1,
+         "exact": loss, "quantized": loss,
+         "tensors": {"key": {"cost_nll": table, "cost_kl": table, "gain_nll": table, "gain_kl": table}}}))
+    done = code(["inspect", "sensitivity.json", "--json"], 0, folder)
+    expect("the top head", list(json.loads(done.stdout)["top_heads"])[0] == "key layer 0 head 0", done.stdout)
+    point = {"bits": 1.25, "parts": 0, "loss": loss}
+    (folder / "allocation_results.json").write_text(json.dumps(
+        {"version": 1, "base": "K1V1", "name": "mixed", "estimator": "paths", "budget": 1.5, "floor": 0, "exact": loss,
+         "quantized": point, "allocated": point, "estimators": {"paths": point}, "random": [], "curve": [point]}))
+    code(["verify", "allocation_results.json"], 0, folder)
+    (folder / "sensitivity.json").write_text("{}")
+    code(["inspect", "sensitivity.json"], 74, folder)
     code(["verify", "none"], 74, folder)
     (folder / "bad.gguf").write_bytes(b"GGUF\x03\0\0\0" + b"\xff" * 60)
     code(["inspect", "bad.gguf"], 74, folder)

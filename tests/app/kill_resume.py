@@ -25,7 +25,7 @@ trace: {{units_per_part: 4}}
 precisions: [K1V1-R32, K4V4]
 window: {{cap: 32}}
 training: {{epochs: 3}}
-evaluate: {{passkey: {{cases: 1, context: 200}}}}
+evaluate: {{retrieval: {{cases: 1, context: 400, tasks: [passkey]}}}}
 """
 SAME = ["windows.json", "threshold.json", "evaluation.json", "report.html"]
 

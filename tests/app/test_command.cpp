@@ -113,9 +113,9 @@ TEST_F(CommandTest, HelpAndVersion) {
   EXPECT_EQ(go({"--help"}).code, 0);
   EXPECT_THAT(go({"--version"}).out, ::testing::StartsWith("dgap "));
   EXPECT_TRUE(json::parse(go({"--version", "--json"}).out).contains("commit"));
-  const Outcome to_come = go({"allocate", config_});
+  const Outcome to_come = go({"sweep", config_});
   EXPECT_EQ(to_come.code, 1);
-  EXPECT_THAT(to_come.err, HasSubstr("allocate is not built in this version"));
+  EXPECT_THAT(to_come.err, HasSubstr("sweep is not built in this version"));
   EXPECT_EQ(to_come.out, "");
 }
 

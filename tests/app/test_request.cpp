@@ -64,7 +64,7 @@ TEST(Request, UsageErrors) {
 }
 
 TEST(Request, VerbsToCome) {
-  EXPECT_THROW(parsed({"allocate", "c.yaml"}), base::FailedError);
+  EXPECT_THROW(parsed({"sweep", "c.yaml"}), base::FailedError);
   EXPECT_THROW(parsed({"train-adapters", "c.yaml", "--set", "a=1"}), base::FailedError);
   EXPECT_THROW(parsed({"sweep", "plan", "c.yaml"}), base::FailedError);
 }

@@ -11,11 +11,11 @@
 #include "base/stop.hpp"
 #include "base/version.hpp"
 #include "collector/collect_with.hpp"
-#include "corpus_folder.hpp"
 #include "fake_engine.hpp"
 #include "schemas/results/results.hpp"
 #include "schemas/trace/trace.hpp"
 #include "statistics/columns.hpp"
+#include "tests/corpus/corpus_folder.hpp"
 
 namespace dgap::collector {
 namespace {

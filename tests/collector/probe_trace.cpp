@@ -6,9 +6,9 @@
 #include "base/error.hpp"
 #include "base/sha256.hpp"
 #include "collector/collect_with.hpp"
-#include "corpus_folder.hpp"
 #include "fake_engine.hpp"
 #include "schemas/trace/trace.hpp"
+#include "tests/corpus/corpus_folder.hpp"
 
 namespace {
 

@@ -6,8 +6,8 @@
 #include "base/sha256.hpp"
 #include "collector/plan.hpp"
 #include "collector/sites.hpp"
-#include "corpus_folder.hpp"
 #include "fake_engine.hpp"
+#include "tests/corpus/corpus_folder.hpp"
 
 namespace dgap::collector {
 namespace {
@@ -110,12 +110,12 @@ TEST_F(ScheduleTest, BosIsPartOfTheContext) {
   const FakeTokenizer with_bos(31, 30);
   const Schedule s = make_schedule(config_, with_bos, progress_);
   const std::vector<std::int32_t> book = with_bos.encode(testing::random_text(400, 1));
-  const std::vector<std::int32_t> tokens = tokens_of(s.passes[0], book, with_bos.bos(), 10);
+  const std::vector<std::int32_t> tokens = tokens_of(s.passes[0], book, with_bos.bos());
   ASSERT_EQ(tokens.size(), 30u);
   EXPECT_EQ(tokens[0], 30);
   EXPECT_EQ(tokens[1], book[s.passes[0].start]);
   EXPECT_EQ(tokens.back(), book[s.passes[0].start + 28]);
-  EXPECT_EQ(tokens_of(s.passes[0], book, -1, 10)[0], book[s.passes[0].start]);
+  EXPECT_EQ(tokens_of(s.passes[0], book, -1)[0], book[s.passes[0].start]);
   // 29 tokens of text are enough when BOS is the 30th.
   testing::write_text(folder_ / "corpus/test/1.txt", testing::random_text(29, 9));
   EXPECT_EQ(make_schedule(config_, with_bos, progress_).skipped_books, 0);

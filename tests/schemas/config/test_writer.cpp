@@ -47,7 +47,9 @@ Config unusual() {
   c.corrector = {"linear", {4}, {"logits"}, "paper", 2.5, 0.0, 123.0};
   c.training = {1, 2, 3e-4, 0.0, 5, 1.5};
   c.threshold = {"fixed", 0.25, 1e-17};
-  c.evaluate.passkey = {0, 64};
+  c.evaluate.retrieval = {0, 64, {"count"}};
+  c.corpus.retrieval = {5, 6, 70, {"uuid", "dense"}};
+  c.allocation = {"own", "other", 0.0, 0.5, {3, 8}, {"value"}, "paths", 2, 3, 4, 5, 99, 0.25, 6, 7};
   return c;
 }
 
@@ -86,8 +88,8 @@ TEST(ConfigWriter, TracesDoNotDependOnPlaceThreadsAndMemory) {
 }
 
 TEST(ConfigWriter, StagesDependOnTheirOwnKeysAndThoseBefore) {
-  const std::vector<std::string> stages = {"collect", "calibrate", "train", "threshold",
-                                           "export",  "evaluate",  "report"};
+  const std::vector<std::string> stages = {"allocate",  "collect", "calibrate", "train",
+                                           "threshold", "export",  "evaluate",  "report"};
   /// Stages whose key changes with the override.
   const auto changed = [&](const std::string& override_text) {
     const std::string text = kMinimal + "corrector: {objective: paper}\n";
@@ -99,21 +101,23 @@ TEST(ConfigWriter, StagesDependOnTheirOwnKeysAndThoseBefore) {
     }
     return out;
   };
-  EXPECT_EQ(changed("run.threads=2"), ".......");
-  EXPECT_EQ(changed("run.dir=x"), ".......");
-  EXPECT_EQ(changed("model.memory_budget=5"), ".......");
-  for (const char* all :
-       {"run.seed=2", "model.path=x", "corpus.decode_steps=5", "precisions=[K1V1]",
-        "decode.block=7", "trace.hidden=true", "window.cap=9"}) {
-    EXPECT_EQ(changed(all), "cctteer") << all;
+  EXPECT_EQ(changed("run.threads=2"), "........");
+  EXPECT_EQ(changed("run.dir=x"), "........");
+  EXPECT_EQ(changed("model.memory_budget=5"), "........");
+  for (const char* all : {"run.seed=2", "model.path=x", "corpus.decode_steps=5",
+                          "precisions=[K1V1]", "allocation.sites=3"}) {
+    EXPECT_EQ(changed(all), "acctteer") << all;
   }
-  EXPECT_EQ(changed("window.alpha=0.5"), ".ctteer");
-  EXPECT_EQ(changed("labels.epsilon=0.5"), ".ctteer");
-  EXPECT_EQ(changed("corrector.temperature=3"), "..tteer");
-  EXPECT_EQ(changed("training.epochs=3"), "..tteer");
-  EXPECT_EQ(changed("threshold.cost=3"), "...teer");
-  EXPECT_EQ(changed("evaluate.passkey.cases=3"), ".....er");
-  EXPECT_EQ(changed("run.name=x"), "......r");
+  for (const char* traces : {"decode.block=7", "trace.hidden=true", "window.cap=9"}) {
+    EXPECT_EQ(changed(traces), ".cctteer") << traces;
+  }
+  EXPECT_EQ(changed("window.alpha=0.5"), "..ctteer");
+  EXPECT_EQ(changed("labels.epsilon=0.5"), "..ctteer");
+  EXPECT_EQ(changed("corrector.temperature=3"), "...tteer");
+  EXPECT_EQ(changed("training.epochs=3"), "...tteer");
+  EXPECT_EQ(changed("threshold.cost=3"), "....teer");
+  EXPECT_EQ(changed("evaluate.retrieval.cases=3"), "......er");
+  EXPECT_EQ(changed("run.name=x"), ".......r");
   EXPECT_THROW(to_stage_yaml(parsed(kMinimal), "sweep"), std::invalid_argument);
 }
 

@@ -18,7 +18,8 @@ def validator(path):
     return jsonschema.Draft202012Validator(schema)
 
 
-results = {name: validator(f"results/{name}.schema.json") for name in ("windows", "threshold", "evaluation", "stage")}
+results = {name: validator(f"results/{name}.schema.json") for name in ("windows", "threshold", "evaluation", "stage", "sensitivity",
+                                                                "allocation_results")}
 config = validator("config/config.schema.json")
 configs = sorted((source / "configs").glob("*.yaml"))
 assert configs
@@ -26,7 +27,7 @@ assert configs
 with tempfile.TemporaryDirectory() as name:
     folder = pathlib.Path(name)
     subprocess.run([probe, folder, *configs], check=True)
-    for kind in ("windows", "threshold"):
+    for kind in ("windows", "threshold", "sensitivity", "allocation_results"):
         results[kind].validate(json.loads((folder / f"{kind}.json").read_text()))
     for path in configs:
         given, resolved = yaml.safe_load(path.read_text()), yaml.safe_load((folder / path.name).read_text())

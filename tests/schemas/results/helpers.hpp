@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "schemas/results/allocations.hpp"
 #include "schemas/results/results.hpp"
 #include "tests/testing/temporary_folder.hpp"
 
@@ -56,6 +57,29 @@ inline Thresholds some_thresholds() {
   ThresholdResult empty;
   empty.policy = "fixed";
   return {{"K1V1", r}, {"K4V4", empty}};
+}
+
+inline Sensitivity some_sensitivity() {
+  const HeadTable table = {{0.1, -0.2}, {0.0, 1e-9}, {3.0, 1.0 / 3.0}};
+  Sensitivity s;
+  s.key = "k", s.base = "K1V1-R32";
+  s.layers = 3, s.kv_heads = 2, s.spared_bits = 4, s.prompts = 12, s.sites = 1;
+  s.exact = {0.1, 0, 0.98, 0.9}, s.quantized = {4.5, 0.3, 0.16, 0};
+  s.tensors["key"] = {table, table, table, table};
+  return s;
+}
+
+inline AllocationResults some_allocation_results() {
+  AllocationResults r;
+  r.base = "K1V1-R32", r.name = "allocated", r.estimator = "greedy";
+  r.budget = 1.517;
+  r.exact = {0.1, 0, 1, 1};
+  r.quantized = {1.25, 0, {4.5, 0.3, 0.16, 0}};
+  r.allocated = {1.5166666666666666, 16, {0.3, 0.2, 0.93, 0.5}};
+  r.estimators = {{"greedy", r.allocated}, {"spared", r.quantized}};
+  r.random = {r.quantized, r.quantized};
+  r.curve = {r.quantized, r.allocated};
+  return r;
 }
 
 }  // namespace dgap::schemas

@@ -115,8 +115,8 @@ TEST_F(StageTest, MissingOutputsAreErrors) {
 }
 
 TEST(Stages, HaveOneOrder) {
-  EXPECT_THAT(stage_names(), ::testing::ElementsAre("collect", "calibrate", "train", "threshold",
-                                                    "export", "evaluate", "report"));
+  EXPECT_THAT(stage_names(), ::testing::ElementsAre("allocate", "collect", "calibrate", "train",
+                                                    "threshold", "export", "evaluate", "report"));
   Config config;
   for (const std::string_view name : stage_names()) EXPECT_NO_THROW(to_stage_yaml(config, name));
 }
