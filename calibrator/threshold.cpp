@@ -13,6 +13,7 @@
 #include "runtime/features.hpp"
 #include "runtime/models.hpp"
 #include "schemas/results/trained.hpp"
+#include "statistics/step_context.hpp"
 
 namespace dgap::calibrator {
 namespace {
@@ -31,14 +32,16 @@ class Networks {
 
   struct Scratch {
     statistics::StepWindow window;
-    std::vector<float> phi, edited, network;
+    statistics::StepContext context;
+    std::vector<float> phi, edited, detector;
+    runtime::Corrector::Scratch corrector;
   };
   Scratch scratch() const {
     Scratch scratch;
     scratch.phi.resize(runtime::kDetectorWidth);
     scratch.edited.resize(window_);
-    scratch.network.resize(
-        std::max(detector_.scratch_floats(), corrector_.scratch_floats(window_)));
+    scratch.detector.resize(detector_.scratch_floats());
+    scratch.corrector = corrector_.scratch(window_);
     return scratch;
   }
 
@@ -50,10 +53,13 @@ class Networks {
     float* const phi = scratch.phi.data();
     StepOutcome outcome;
     runtime::detector_features(logits, window.lse(), window.entropy(), phi);
-    outcome.risk = detector_.risk(phi, scratch.network.data());
+    outcome.risk = detector_.risk(phi, scratch.detector.data());
     outcome.before = window.before();
     const std::span<float> edited(scratch.edited.data(), logits.size());
-    corrector_.deltas(phi, logits, window.lse(), edited.data(), scratch.network.data());
+    const runtime::Context* const context =
+        corrector_.takes_context() ? &scratch.context.at(part, step) : nullptr;
+    corrector_.deltas({phi, logits, window.lse(), window.ids(), context}, edited.data(),
+                      scratch.corrector);
     for (std::size_t i = 0; i < edited.size(); ++i) edited[i] += logits[i];
     // The runtime leaves a row as it is when its correction is not finite.
     const bool finite =

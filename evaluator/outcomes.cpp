@@ -8,6 +8,7 @@
 #include "base/stop.hpp"
 #include "runtime/features.hpp"
 #include "runtime/models.hpp"
+#include "statistics/step_context.hpp"
 
 namespace dgap::evaluator {
 namespace {
@@ -16,7 +17,9 @@ constexpr std::int64_t kStepsPerTask = 64;
 
 struct Scratch {
   statistics::StepWindow window;
-  std::vector<float> phi, delta, edited, network;
+  statistics::StepContext context;
+  std::vector<float> phi, delta, edited, detector;
+  runtime::Corrector::Scratch corrector;
 };
 
 Metrics oracle(Scratch& scratch) {
@@ -26,7 +29,8 @@ Metrics oracle(Scratch& scratch) {
 }
 
 Outcome outcome(const schemas::PrecisionEntry& entry, const runtime::Detector& detector,
-                const runtime::Corrector& corrector, Scratch& scratch) {
+                const runtime::Corrector& corrector, const runtime::Context* context,
+                Scratch& scratch) {
   const statistics::StepWindow& window = scratch.window;
   const auto logits = window.logits();
   Outcome result;
@@ -37,8 +41,9 @@ Outcome outcome(const schemas::PrecisionEntry& entry, const runtime::Detector& d
   result.quantized = window.before();
 
   runtime::detector_features(logits, window.lse(), window.entropy(), scratch.phi.data());
-  result.risk = detector.risk(scratch.phi.data(), scratch.network.data());
-  corrector.deltas(scratch.phi.data(), logits, window.lse(), scratch.delta.data(), scratch.network.data());
+  result.risk = detector.risk(scratch.phi.data(), scratch.detector.data());
+  corrector.deltas({scratch.phi.data(), logits, window.lse(), window.ids(), context},
+                   scratch.delta.data(), scratch.corrector);
   const std::span edited(scratch.edited.data(), logits.size());
   for (std::size_t i = 0; i < logits.size(); ++i) edited[i] = logits[i] + scratch.delta[i];
   result.always = window.after(edited);
@@ -67,11 +72,14 @@ std::vector<Outcome> outcomes(const schemas::TracePart& trace, std::size_t preci
     scratch.phi.resize(runtime::kDetectorWidth);
     scratch.delta.resize(width);
     scratch.edited.resize(width);
-    scratch.network.resize(std::max(detector.scratch_floats(), corrector.scratch_floats(entry.window)));
+    scratch.detector.resize(detector.scratch_floats());
+    scratch.corrector = corrector.scratch(entry.window);
     for (std::int64_t step = range.begin(); step != range.end(); ++step) {
       scratch.window.assign(trace, precision, step, entry.alpha, entry.window);
       Outcome& result = results[static_cast<std::size_t>(step)];
-      result = outcome(entry, detector, corrector, scratch);
+      const runtime::Context* const context =
+          corrector.takes_context() ? &scratch.context.at(trace, step) : nullptr;
+      result = outcome(entry, detector, corrector, context, scratch);
       scratch.window.assign(trace, precision, step, entry.alpha, common);
       result.oracle_common = oracle(scratch);
     }

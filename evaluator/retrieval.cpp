@@ -32,9 +32,11 @@ class KeptRows : public engine::LogitsSink {
 struct Close {
   void operator()(dgap_bundle* b) const { dgap_bundle_close(b); }
   void operator()(dgap_restorer* r) const { dgap_restorer_destroy(r); }
+  void operator()(dgap_context* c) const { dgap_context_destroy(c); }
 };
 using BundleHandle = std::unique_ptr<dgap_bundle, Close>;
 using RestorerHandle = std::unique_ptr<dgap_restorer, Close>;
+using ContextHandle = std::unique_ptr<dgap_context, Close>;
 
 void check(dgap_status status) {
   if (status != DGAP_OK) throw base::FailedError(std::string("runtime: ") + dgap_last_error());
@@ -85,6 +87,7 @@ struct TaskTally {
 struct PrecisionRun {
   const schemas::Scheme* scheme;
   RestorerHandle restorer;
+  ContextHandle context;
 };
 
 std::vector<std::uint8_t> right_answers(const KeptRows& rows,
@@ -94,6 +97,21 @@ std::vector<std::uint8_t> right_answers(const KeptRows& rows,
     right.push_back(argmax(rows.row(static_cast<std::int64_t>(i))) == answer[i] ? 1 : 0);
   }
   return right;
+}
+
+/// As a serving stack does: row by row, each after the text that it continues.
+void restore(const PrecisionRun& run, const corpus::Prompt& one, std::span<const std::int32_t> inputs,
+             const dgap_logits& view, dgap_result* results) {
+  check(dgap_context_begin(run.context.get(), one.prompt.data(),
+                           static_cast<std::int64_t>(one.prompt.size()) - 1));
+  dgap_logits row = view;
+  row.rows = 1;
+  const dgap_context* const context = run.context.get();
+  for (std::int64_t i = 0; i < view.rows; ++i) {
+    check(dgap_context_accept(run.context.get(), &inputs[static_cast<std::size_t>(i)], 1));
+    row.data = static_cast<std::byte*>(view.data) + i * view.row_stride;
+    check(dgap_restorer_restore_in_context(run.restorer.get(), &context, &row, results + i));
+  }
 }
 
 /// One case, decoded over the scheme's cache and then restored.
@@ -110,7 +128,7 @@ void run_precision(const PrecisionRun& run, const engine::Decoder& decoder,
   const KeptRows before = rows;
   std::vector<dgap_result> results(one.answer.size());
   const dgap_logits view{rows.values().data(), DGAP_F32, rows.rows(), width, width * 4, 4};
-  check(dgap_restorer_restore(run.restorer.get(), &view, results.data()));
+  restore(run, one, inputs, view, results.data());
   tally.restored.add(right_answers(rows, one.answer));
 
   std::vector<std::uint8_t> reachable;
@@ -156,7 +174,9 @@ RetrievalResult retrieval(const engine::Decoder& decoder,
   for (const schemas::Scheme& scheme : schemes) {
     dgap_restorer* restorer = nullptr;
     check(dgap_restorer_create(bundle.get(), scheme.name.c_str(), &restorer));
-    runs.push_back({&scheme, RestorerHandle(restorer)});
+    dgap_context* context = nullptr;
+    check(dgap_context_create(bundle.get(), 0, &context));
+    runs.push_back({&scheme, RestorerHandle(restorer), ContextHandle(context)});
   }
 
   std::map<corpus::Kind, TaskTally> tallies;

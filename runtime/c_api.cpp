@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <memory>
 #include <new>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,10 @@
 struct dgap_bundle {
   dgap::schemas::Bundle contents;
   std::vector<const char*> names;  // of contents.precisions
+};
+
+struct dgap_context {
+  dgap::runtime::Context impl;
 };
 
 struct dgap_restorer {
@@ -86,6 +91,36 @@ dgap_status run(dgap_restorer* restorer, const dgap_logits* logits, bool edit,
   return status;
 }
 
+/// Every row has a context of the bundle's vocabulary.
+dgap_status check_contexts(const dgap_restorer* restorer, const dgap_context* const* contexts,
+                           std::int64_t rows) {
+  if (rows > 0 && contexts == nullptr) {
+    return fail(DGAP_INVALID_ARGUMENT, "%s", "contexts must not be NULL: the corrector takes them");
+  }
+  for (std::int64_t r = 0; r < rows; ++r) {
+    if (contexts[r] == nullptr) {
+      return fail(DGAP_INVALID_ARGUMENT, "contexts[%" PRId64 "] is NULL", r);
+    }
+    if (contexts[r]->impl.vocab_size() == restorer->impl.vocab_size()) continue;
+    return fail(DGAP_INVALID_ARGUMENT,
+                "contexts[%" PRId64 "] has a vocabulary of %" PRId64
+                "; the restorer's has %" PRId64,
+                r, contexts[r]->impl.vocab_size(), restorer->impl.vocab_size());
+  }
+  return DGAP_OK;
+}
+
+/// Calls `change` with the ids as a span.
+template <class Change>
+dgap_status change_context(dgap_context* context, const std::int32_t* ids, std::int64_t count,
+                           const Change& change) {
+  if (context == nullptr || count < 0 || (count > 0 && ids == nullptr)) {
+    return fail(DGAP_INVALID_ARGUMENT, "%s",
+                "context and ids must not be NULL, count not negative");
+  }
+  return guarded([&] { change(context->impl, std::span(ids, static_cast<std::size_t>(count))); });
+}
+
 }  // namespace
 
 extern "C" {
@@ -145,7 +180,65 @@ dgap_status dgap_restorer_score(dgap_restorer* restorer, const dgap_logits* logi
 
 dgap_status dgap_restorer_restore(dgap_restorer* restorer, const dgap_logits* logits,
                                   dgap_result* results) {
+  if (dgap_restorer_takes_context(restorer) != 0) {
+    return fail(DGAP_INVALID_ARGUMENT, "%s",
+                "the corrector takes the text before each row: call "
+                "dgap_restorer_restore_in_context");
+  }
   return run(restorer, logits, true, results);
+}
+
+int32_t dgap_restorer_takes_context(const dgap_restorer* restorer) {
+  return restorer != nullptr && restorer->impl.takes_context() ? 1 : 0;
+}
+
+dgap_status dgap_restorer_restore_in_context(dgap_restorer* restorer,
+                                             const dgap_context* const* contexts,
+                                             const dgap_logits* logits, dgap_result* results) {
+  if (dgap_restorer_takes_context(restorer) == 0) {
+    return run(restorer, logits, true, results);
+  }
+  dgap_status status = check_view(restorer, logits, results);
+  if (status == DGAP_OK) status = check_contexts(restorer, contexts, logits->rows);
+  for (int64_t r = 0; status == DGAP_OK && r < logits->rows; ++r) {
+    dgap_logits row = *logits;
+    row.rows = 1;
+    row.data = static_cast<std::byte*>(logits->data) + r * logits->row_stride;
+    restorer->impl.run(row, true, results + r, &contexts[r]->impl);
+  }
+  return status;
+}
+
+dgap_status dgap_context_create(const dgap_bundle* bundle, int64_t capacity,
+                                dgap_context** context) {
+  if (bundle == nullptr || context == nullptr || capacity < 0) {
+    return fail(DGAP_INVALID_ARGUMENT, "%s",
+                "bundle and context must not be NULL, capacity not negative");
+  }
+  *context = nullptr;
+  return guarded([&] {
+    *context =
+        new dgap_context{dgap::runtime::Context(bundle->contents.base_model.vocab_size, capacity)};
+  });
+}
+
+void dgap_context_destroy(dgap_context* context) { delete context; }
+
+dgap_status dgap_context_begin(dgap_context* context, const int32_t* ids, int64_t count) {
+  return change_context(context, ids, count, [](auto& impl, auto text) { impl.begin(text); });
+}
+
+dgap_status dgap_context_accept(dgap_context* context, const int32_t* ids, int64_t count) {
+  return change_context(context, ids, count, [](auto& impl, auto text) { impl.accept(text); });
+}
+
+dgap_status dgap_context_roll_back(dgap_context* context, int64_t count) {
+  if (context == nullptr) return fail(DGAP_INVALID_ARGUMENT, "%s", "context must not be NULL");
+  return guarded([&] { context->impl.roll_back(count); });
+}
+
+int64_t dgap_context_length(const dgap_context* context) {
+  return context == nullptr ? 0 : context->impl.length();
 }
 
 }  // extern "C"

@@ -115,7 +115,8 @@ void detector_features(std::span<const float> window, double lse, float entropy,
   for (int i = 0; i < kDetectorWidth; ++i) out[i] = rounded(features[i]);
 }
 
-DGAP_MULTIVERSION void candidate_features(std::span<const float> window, double lse, float* out) {
+DGAP_MULTIVERSION void candidate_features(std::span<const float> window, double lse, float* out,
+                                          std::int64_t stride) {
   const auto k = static_cast<std::int64_t>(window.size());
   const double top = window[0];
   double below_top = 0.0;
@@ -125,7 +126,7 @@ DGAP_MULTIVERSION void candidate_features(std::span<const float> window, double 
     const double z = window[i];
     const double above = window[std::max<std::int64_t>(i - 1, 0)];
     const double below = window[std::min(i + 1, k - 1)];
-    float* const xi = out + i * kCandidateWidth;
+    float* const xi = out + i * stride;
     xi[0] = rounded(z - mean);
     xi[1] = rounded(base::exp_f64(z - lse));
     xi[2] = rounded(z - lse);

@@ -25,7 +25,9 @@ inline constexpr int kCandidateWidth = static_cast<int>(kCandidateFeatures.size(
 /// Phi. `window`: the K_b window's logits, descending, finite; `out` holds kDetectorWidth floats.
 void detector_features(std::span<const float> window, double lse, float entropy, float* out);
 
-/// Xi of every candidate, row-major [window.size(), kCandidateWidth]. rank = log1p(0-based rank).
-void candidate_features(std::span<const float> window, double lse, float* out);
+/// Xi of every candidate, row-major [window.size(), kCandidateWidth], rows `stride` floats apart.
+/// rank = log1p(0-based rank).
+void candidate_features(std::span<const float> window, double lse, float* out,
+                        std::int64_t stride = kCandidateWidth);
 
 }  // namespace dgap::runtime

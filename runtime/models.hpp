@@ -1,7 +1,9 @@
 #pragma once
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "runtime/context_features.hpp"
 #include "runtime/features.hpp"
 #include "runtime/network.hpp"
 #include "schemas/bundle/bundle.hpp"
@@ -25,20 +27,40 @@ class Detector {
   float constant_risk_ = 0.0f;
 };
 
-/// Delta z over the window (Eq. 12): shape network <tensors>.shape, inputs (phi, xi_i) -> 1 per
-/// candidate; plus, where the bundle has it, the mass network <tensors>.mass, phi -> 1, a common
-/// offset of the window.
+/// What a corrector may see of a decode step.
+struct CorrectorStep {
+  const float* phi = nullptr;     // [kDetectorWidth]
+  std::span<const float> window;  // [K] logits, descending
+  double lse = 0.0;
+  std::span<const std::int32_t> ids;  // [K] tokens
+  const Context* context = nullptr;   // where takes_context(): the text up to this step
+};
+
+/// Delta z over the window (Eq. 12): shape network <tensors>.shape, inputs (phi, xi_i, context
+/// features of i where the bundle says so) -> 1 per candidate; plus, where the bundle has it, the
+/// mass network <tensors>.mass, phi -> 1, a common offset of the window.
 class Corrector {
  public:
   Corrector(const schemas::NetworkInfo& info, const schemas::Tensors& tensors);
-  std::size_t scratch_floats(int window) const;
-  /// delta [window.size()]
-  void deltas(const float* phi, std::span<const float> window, double lse, float* delta,
-              float* scratch) const;
+
+  bool takes_context() const { return takes_context_; }
+
+  /// Memory of one thread, for windows of at most a given size.
+  struct Scratch {
+    std::vector<float> floats;
+    std::optional<ContextFeatures> context;
+  };
+  Scratch scratch(int window) const;
+
+  /// delta [K]. No allocation.
+  void deltas(const CorrectorStep& step, float* delta, Scratch& scratch) const;
 
  private:
+  int own_inputs() const { return kCandidateWidth + (takes_context_ ? kContextWidth : 0); }
+
   Network shape_, mass_;
   bool has_mass_ = false;
+  bool takes_context_ = false;
   bool identity_ = false;  // architecture "none": delta 0
 };
 

@@ -15,6 +15,7 @@ namespace {
 
 static_assert(kDetectorWidth == schemas::kDetectorInputs1);
 static_assert(kCandidateWidth == schemas::kCandidateInputs1);
+static_assert(kContextWidth == schemas::kContextInputs1);
 
 const schemas::PrecisionEntry& entry_of(const schemas::Bundle& bundle, std::string_view precision) {
   const auto found = bundle.precisions.find(precision);
@@ -60,17 +61,20 @@ Restorer::Restorer(const schemas::Bundle& bundle, const schemas::PrecisionEntry&
       values_(static_cast<std::size_t>(window_)),
       edited_(static_cast<std::size_t>(window_)),
       ids_(static_cast<std::size_t>(window_)),
-      network_scratch_(std::max(detector_.scratch_floats(), corrector_.scratch_floats(window_))),
+      detector_scratch_(detector_.scratch_floats()),
+      corrector_scratch_(corrector_.scratch(window_)),
       top_k_scratch_(top_k_scratch(vocab_size_, window_) / sizeof(std::uint64_t) + 1) {}
 
-void Restorer::run(const dgap_logits& view, bool edit, dgap_result* results) noexcept {
+void Restorer::run(const dgap_logits& view, bool edit, dgap_result* results,
+                   const Context* context) noexcept {
   auto* const data = static_cast<std::byte*>(view.data);
   for (std::int64_t r = 0; r < view.rows; ++r) {
-    results[r] = run_row(data + r * view.row_stride, view, edit);
+    results[r] = run_row(data + r * view.row_stride, view, edit, context);
   }
 }
 
-dgap_result Restorer::run_row(std::byte* row, const dgap_logits& view, bool edit) {
+dgap_result Restorer::run_row(std::byte* row, const dgap_logits& view, bool edit,
+                              const Context* context) {
   constexpr float kNoRisk = std::numeric_limits<float>::quiet_NaN();
   const std::span<const float> logits(load_row(row, view, vocab_size_, row_.data()),
                                       static_cast<std::size_t>(vocab_size_));
@@ -80,17 +84,18 @@ dgap_result Restorer::run_row(std::byte* row, const dgap_logits& view, bool edit
       top_k(logits, window_, ids_.data(), values_.data(), top_k_scratch_.data()));
   const std::span<const float> window(values_.data(), static_cast<std::size_t>(k));
   detector_features(window, statistics.lse, statistics.entropy, phi_);
-  const float risk = detector_.risk(phi_, network_scratch_.data());
+  const float risk = detector_.risk(phi_, detector_scratch_.data());
   if (std::isnan(risk)) return {DGAP_REJECTED, k, kNoRisk};
   const bool restore = mode_ == Mode::always || (mode_ == Mode::threshold && risk > tau_);
   if (!restore) return {DGAP_KEEP, k, risk};
-  if (edit && !correct(row, view, window, statistics.lse)) return {DGAP_REJECTED, k, risk};
+  const CorrectorStep step{phi_, window, statistics.lse, {ids_.data(), window.size()}, context};
+  if (edit && !correct(row, view, step)) return {DGAP_REJECTED, k, risk};
   return {DGAP_RESTORE, k, risk};
 }
 
-bool Restorer::correct(std::byte* row, const dgap_logits& view, std::span<const float> window,
-                       double lse) {
-  corrector_.deltas(phi_, window, lse, edited_.data(), network_scratch_.data());
+bool Restorer::correct(std::byte* row, const dgap_logits& view, const CorrectorStep& step) {
+  const std::span<const float> window = step.window;
+  corrector_.deltas(step, edited_.data(), corrector_scratch_);
   for (std::size_t i = 0; i < window.size(); ++i) {
     edited_[i] += window[i];
     if (!std::isfinite(edited_[i])) return false;

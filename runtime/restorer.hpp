@@ -3,6 +3,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/context.hpp"
 #include "runtime/include/dgap/runtime.h"
 #include "runtime/models.hpp"
 #include "schemas/bundle/bundle.hpp"
@@ -18,17 +19,22 @@ class Restorer {
 
   std::int64_t vocab_size() const { return vocab_size_; }
 
+  /// Whether rows can be corrected only with the text before them.
+  bool takes_context() const { return mode_ != Mode::off && corrector_.takes_context(); }
+
   /// One row per result, in order. With `edit`, rows with the verdict `restore` are corrected in
-  /// place (arXiv:2607.16248 Eq. 13). The view has been checked. No allocation.
-  void run(const dgap_logits& view, bool edit, dgap_result* results) noexcept;
+  /// place (arXiv:2607.16248 Eq. 13). `context`: the text before the rows, where it is taken. View
+  /// and context have been checked. No allocation.
+  void run(const dgap_logits& view, bool edit, dgap_result* results,
+           const Context* context = nullptr) noexcept;
 
  private:
   enum class Mode { threshold, always, off };
 
   Restorer(const schemas::Bundle& bundle, const schemas::PrecisionEntry& entry);
-  dgap_result run_row(std::byte* row, const dgap_logits& view, bool edit);
+  dgap_result run_row(std::byte* row, const dgap_logits& view, bool edit, const Context* context);
   /// False, and nothing written, when a corrected logit is not finite.
-  bool correct(std::byte* row, const dgap_logits& view, std::span<const float> window, double lse);
+  bool correct(std::byte* row, const dgap_logits& view, const CorrectorStep& step);
 
   std::int64_t vocab_size_;
   int window_;
@@ -40,7 +46,8 @@ class Restorer {
   std::vector<float> values_;      // [window] logits, descending
   std::vector<float> edited_;      // [window] corrected
   std::vector<std::int32_t> ids_;  // [window]
-  std::vector<float> network_scratch_;
+  std::vector<float> detector_scratch_;
+  Corrector::Scratch corrector_scratch_;
   std::vector<std::uint64_t> top_k_scratch_;
   float phi_[kDetectorWidth] = {};
 };

@@ -9,7 +9,6 @@
 namespace dgap::trainer {
 namespace {
 
-using runtime::kCandidateWidth;
 using runtime::kDetectorWidth;
 
 /// Candidates that go through the network together: enough that folding the lanes of a gradient
@@ -38,7 +37,7 @@ typename CorrectorObjective<Real>::Workspace CorrectorObjective<Real>::make_work
   if (mass != nullptr) mass_pass.emplace(*mass, kChunk, 1);
   return {MlpPass<Real>(shape, stride, segments_),
           std::move(mass_pass),
-          std::vector<float>(static_cast<std::size_t>(stride) * kCandidateWidth),
+          std::vector<float>(static_cast<std::size_t>(stride) * samples_->own_inputs()),
           window,
           window,
           window,
@@ -56,13 +55,13 @@ void CorrectorObjective<Real>::feed(Workspace& w, int segment, std::int64_t step
   Real* const shared = w.shape.shared_inputs() + segment * kDetectorWidth;
   for (int f = 0; f < kDetectorWidth; ++f) shared[f] = (phi[f] - mean[f]) * scale[f];
 
-  const auto window = samples_->window_of(step);
-  const auto k = static_cast<std::int64_t>(window.size());
-  runtime::candidate_features(window, samples_->lse[step], w.candidates.data());
-  for (int f = 0; f < kCandidateWidth; ++f) {
+  const std::int64_t k = samples_->size[step];
+  const int own = samples_->own_inputs();
+  samples_->candidate_inputs(step, w.candidates.data());
+  for (int f = 0; f < own; ++f) {
     const float m = mean[kDetectorWidth + f], s = scale[kDetectorWidth + f];
     Real* const row = w.shape.own_inputs() + f * w.shape.stride() + segment * samples_->stride;
-    for (std::int64_t i = 0; i < k; ++i) row[i] = (w.candidates[i * kCandidateWidth + f] - m) * s;
+    for (std::int64_t i = 0; i < k; ++i) row[i] = (w.candidates[i * own + f] - m) * s;
     std::fill(row + k, row + samples_->stride, Real(0));
   }
 }
@@ -84,8 +83,8 @@ double CorrectorObjective<Real>::add_ranking(Workspace& w, std::int64_t step,
   return loss_.lambda_rank * sum;
 }
 
-/// Loss of one step whose window is edited by delta + offset. upstream [stride] = its gradient with
-/// respect to delta, zeros behind the candidates; unless null.
+/// Weighted loss of one step whose window is edited by delta + offset. upstream [stride] = its
+/// gradient with respect to delta, zeros behind the candidates; unless null.
 template <class Real>
 double CorrectorObjective<Real>::step_loss(Workspace& w, std::int64_t step, const Real* delta,
                                            Real offset, Real* upstream, Real* mass_upstream) const {
@@ -97,18 +96,19 @@ double CorrectorObjective<Real>::step_loss(Workspace& w, std::int64_t step, cons
   if (upstream != nullptr) {
     double sum = 0.0;  // pairs see differences only, so they do not move the offset
     for (int i = 0; i < k; ++i) sum += w.slope[i];
-    *mass_upstream = static_cast<Real>(sum);
+    *mass_upstream = static_cast<Real>(sum) * samples_->weight[step];
   }
   if (loss_.lambda_rank > 0.0) loss += add_ranking(w, step, upstream != nullptr);
   double squares = 0.0;
   for (int i = 0; i < k; ++i) squares += static_cast<double>(delta[i]) * delta[i];
   loss += loss_.lambda_reg * squares;
   if (upstream != nullptr) {
+    const Real weight = samples_->weight[step];
     const auto pull = static_cast<Real>(2.0 * loss_.lambda_reg);
-    for (int i = 0; i < k; ++i) upstream[i] = w.slope[i] + pull * delta[i];
+    for (int i = 0; i < k; ++i) upstream[i] = (w.slope[i] + pull * delta[i]) * weight;
     std::fill(upstream + k, upstream + samples_->stride, Real(0));
   }
-  return loss;
+  return loss * static_cast<double>(samples_->weight[step]);
 }
 
 template <class Real>

@@ -34,7 +34,7 @@ class CorrectorObjective : public Objective<Real> {
   struct Workspace {
     MlpPass<Real> shape;
     std::optional<MlpPass<Real>> mass;
-    std::vector<float> candidates;                       // [K, kCandidateWidth]
+    std::vector<float> candidates;                       // [K, samples.own_inputs()]
     std::vector<Real> z, slope, ranked_z, ranked_slope;  // [stride of a window]
     std::vector<Real> upstream;                          // [segments, stride of a window]
   };

@@ -13,20 +13,25 @@
 #include "base/multiversion.hpp"
 #include "base/stop.hpp"
 #include "base/text.hpp"
+#include "runtime/context_features.hpp"
 #include "runtime/features.hpp"
+#include "statistics/step_context.hpp"
 #include "statistics/window.hpp"
 
 namespace dgap::trainer {
 namespace {
 
 using base::kLanes;
+using runtime::kCandidateWidth;
+using runtime::kContextWidth;
 using runtime::kDetectorWidth;
 
 constexpr std::int64_t kStepsPerTask = 64;
 constexpr double kLeastTail = 0x1p-24;  // of the probability outside a window
 
-Samples empty_columns(std::int64_t steps, int window) {
+Samples empty_columns(std::int64_t steps, int window, bool takes_context) {
   Samples s;
+  s.takes_context = takes_context;
   s.steps = steps;
   s.window = window;
   s.stride = (std::int64_t{window} + kLanes - 1) / kLanes * kLanes;
@@ -37,6 +42,7 @@ Samples empty_columns(std::int64_t steps, int window) {
   s.ranked.resize(steps * s.stride);
   s.tail_probability.resize(steps);
   s.features.resize(steps * kDetectorWidth);
+  if (takes_context) s.context.resize(steps * s.stride * kContextWidth);
   return s;
 }
 
@@ -122,7 +128,75 @@ void fill_step(const statistics::StepWindow& w, const schemas::Config& config,
   set_ranking(w, s, step);
 }
 
+/// training.weights of every step's source, else of its domain, scaled to mean 1.
+std::vector<float> step_weights(const schemas::TracePart& trace, const schemas::Config& config) {
+  const auto& weights = config.training.weights;
+  std::vector<double> of_unit;
+  for (const schemas::TraceUnit& unit : trace.units) {
+    auto found = weights.find(unit.source);
+    if (found == weights.end()) found = weights.find(unit.domain);
+    of_unit.push_back(found == weights.end() ? 1.0 : found->second);
+  }
+  double sum = 0.0;
+  for (const std::int32_t unit : trace.step_unit) sum += of_unit[unit];
+  if (!(sum > 0.0) && trace.steps() > 0) {
+    throw base::FailedError("training.weights are 0 for every step of the split '" +
+                            trace.units.front().split + "': nothing is left to learn from");
+  }
+  const double scale = static_cast<double>(trace.steps()) / sum;
+  std::vector<float> of_step;
+  for (const std::int32_t unit : trace.step_unit) {
+    of_step.push_back(static_cast<float>(of_unit[unit] * scale));
+  }
+  return of_step;
+}
+
+/// What one task fills steps with.
+class StepFiller {
+ public:
+  StepFiller(const schemas::TracePart& trace, std::size_t precision, const schemas::Config& config,
+             double alpha, Samples& samples)
+      : trace_(trace),
+        precision_(precision),
+        config_(config),
+        alpha_(alpha),
+        samples_(samples),
+        context_features_(samples.window) {}
+
+  void fill(std::int64_t step) {
+    window_.assign(trace_, precision_, step, alpha_, samples_.window);
+    const bool whole_vocabulary = samples_.window >= trace_.header.vocab_size;
+    fill_step(window_, config_, whole_vocabulary, samples_, step);
+    if (!samples_.takes_context) return;
+    context_features_.compute(context_.at(trace_, step), window_.ids(),
+                              samples_.context.data() + step * samples_.stride * kContextWidth,
+                              kContextWidth);
+  }
+
+ private:
+  const schemas::TracePart& trace_;
+  std::size_t precision_;
+  const schemas::Config& config_;
+  double alpha_;
+  Samples& samples_;
+  statistics::StepWindow window_;
+  statistics::StepContext context_;
+  runtime::ContextFeatures context_features_;
+};
+
 }  // namespace
+
+int Samples::own_inputs() const { return kCandidateWidth + (takes_context ? kContextWidth : 0); }
+
+void Samples::candidate_inputs(std::int64_t step, float* out) const {
+  const int width = own_inputs();
+  runtime::candidate_features(window_of(step), lse[step], out, width);
+  if (!takes_context) return;
+  const float* from = context.data() + step * stride * kContextWidth;
+  for (std::int32_t i = 0; i < size[step]; ++i, from += kContextWidth) {
+    std::copy_n(from, kContextWidth, out + std::int64_t{i} * width + kCandidateWidth);
+  }
+}
 
 WindowTarget Samples::target_of(std::int64_t step) const {
   return {target.data() + step * stride, size[step],       has_tail[step] != 0,
@@ -141,15 +215,14 @@ std::string describe_step(const schemas::TracePart& trace, std::int64_t step) {
 
 Samples make_samples(const schemas::TracePart& trace, std::size_t precision,
                      const schemas::Config& config, double alpha, int window) {
-  Samples samples = empty_columns(trace.steps(), window);
-  const bool whole_vocabulary = window >= trace.header.vocab_size;
+  Samples samples = empty_columns(trace.steps(), window, config.corrector.takes("context"));
+  samples.weight = step_weights(trace, config);
   tbb::parallel_for(tbb::blocked_range<std::int64_t>(0, samples.steps, kStepsPerTask),
                     [&](const auto& range) {
                       base::throw_if_stop_requested();
-                      statistics::StepWindow w;
+                      StepFiller filler(trace, precision, config, alpha, samples);
                       for (std::int64_t step = range.begin(); step != range.end(); ++step) {
-                        w.assign(trace, precision, step, alpha, window);
-                        fill_step(w, config, whole_vocabulary, samples, step);
+                        filler.fill(step);
                       }
                     });
   for (std::int64_t step = 0; step < samples.steps; ++step) {

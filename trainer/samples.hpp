@@ -20,7 +20,10 @@ struct Samples {
   std::vector<float> features;  // [steps, kDetectorWidth], as runtime::detector_features gives them
   std::vector<double> lse;      // of the quantised decode
   std::vector<float> logits;    // [steps, stride] quantised
+  bool takes_context = false;
+  std::vector<float> context;       // [steps, stride, kContextWidth] where the corrector takes it
   std::vector<std::uint8_t> label;  // y, arXiv:2607.16248 Eq. 9
+  std::vector<float> weight;        // in the corrector's loss; mean 1
 
   // The objective's target (WindowTarget).
   std::vector<float> target;  // [steps, stride]
@@ -36,12 +39,17 @@ struct Samples {
   std::span<const float> window_of(std::int64_t step) const {
     return {logits.data() + step * stride, static_cast<std::size_t>(size[step])};
   }
+  /// Inputs of the shape network that are each candidate's own.
+  int own_inputs() const;
+  /// Them, of one step: row-major [size, own_inputs()], as runtime::Corrector has them.
+  void candidate_inputs(std::int64_t step, float* out) const;
   WindowTarget target_of(std::int64_t step) const;
   std::int64_t positives() const;
 };
 
 /// Columns of `trace` for windows of `window` candidates. Computed in parallel, step by step.
-/// FailedError naming split, book and step where a number is not finite.
+/// FailedError naming split, book and step where a number is not finite, or where training.weights
+/// leave nothing.
 Samples make_samples(const schemas::TracePart& trace, std::size_t precision,
                      const schemas::Config& config, double alpha, int window);
 

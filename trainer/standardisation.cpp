@@ -11,7 +11,6 @@
 namespace dgap::trainer {
 namespace {
 
-using runtime::kCandidateWidth;
 using runtime::kDetectorWidth;
 
 constexpr std::int64_t kStepsPerTask = 64;
@@ -34,7 +33,8 @@ std::vector<double> ordered_sums(std::int64_t steps, std::size_t width, const F&
 /// Adds (x - centre) or its square for every feature and candidate feature of [begin, end).
 void add_moments(const Samples& samples, std::int64_t begin, std::int64_t end,
                  const std::vector<double>& centre, bool squared, double* sums) {
-  std::vector<float> xi(static_cast<std::size_t>(samples.window) * kCandidateWidth);
+  const int own = samples.own_inputs();
+  std::vector<float> xi(static_cast<std::size_t>(samples.window) * own);
   const auto add = [&](const float* x, int count, int first) {
     for (int i = 0; i < count; ++i) {
       const double d = x[i] - centre[first + i];
@@ -43,10 +43,9 @@ void add_moments(const Samples& samples, std::int64_t begin, std::int64_t end,
   };
   for (std::int64_t step = begin; step < end; ++step) {
     add(samples.features.data() + step * kDetectorWidth, kDetectorWidth, 0);
-    const auto window = samples.window_of(step);
-    runtime::candidate_features(window, samples.lse[step], xi.data());
-    for (std::size_t i = 0; i < window.size(); ++i) {
-      add(xi.data() + i * kCandidateWidth, kCandidateWidth, kDetectorWidth);
+    samples.candidate_inputs(step, xi.data());
+    for (std::int32_t i = 0; i < samples.size[step]; ++i) {
+      add(xi.data() + std::int64_t{i} * own, own, kDetectorWidth);
     }
   }
 }
@@ -54,22 +53,22 @@ void add_moments(const Samples& samples, std::int64_t begin, std::int64_t end,
 }  // namespace
 
 Standardisation standardisation(const Samples& samples) {
-  constexpr std::size_t kWidth = kDetectorWidth + kCandidateWidth;
+  const auto width = static_cast<std::size_t>(kDetectorWidth + samples.own_inputs());
   const double candidates = std::accumulate(samples.size.begin(), samples.size.end(), 0.0);
   const auto count = [&](std::size_t i) {
     return i < kDetectorWidth ? static_cast<double>(samples.steps) : candidates;
   };
-  std::vector<double> centre(kWidth);
+  std::vector<double> centre(width);
   const auto moments = [&](bool squared) {
-    return ordered_sums(samples.steps, kWidth, [&](auto begin, auto end, double* sums) {
+    return ordered_sums(samples.steps, width, [&](auto begin, auto end, double* sums) {
       add_moments(samples, begin, end, centre, squared, sums);
     });
   };
   const std::vector<double> sums = moments(false);
-  for (std::size_t i = 0; i < kWidth; ++i) centre[i] = sums[i] / count(i);
+  for (std::size_t i = 0; i < width; ++i) centre[i] = sums[i] / count(i);
   const std::vector<double> squares = moments(true);
-  Standardisation result{std::vector<float>(kWidth), std::vector<float>(kWidth)};
-  for (std::size_t i = 0; i < kWidth; ++i) {
+  Standardisation result{std::vector<float>(width), std::vector<float>(width)};
+  for (std::size_t i = 0; i < width; ++i) {
     const double deviation = std::sqrt(squares[i] / count(i));
     // Below the resolution of an f32 the feature is constant.
     const bool constant = !(deviation > 1e-6 * std::abs(centre[i]) + 1e-12);

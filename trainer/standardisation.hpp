@@ -6,7 +6,8 @@
 namespace dgap::trainer {
 
 /// Mean and 1 / deviation over the steps (features) and over all candidates (candidate features):
-/// [kDetectorWidth + kCandidateWidth], the shape network's order. Constant features have scale 0.
+/// [kDetectorWidth + samples.own_inputs()], the shape network's order. Constant features have scale
+/// 0.
 struct Standardisation {
   std::vector<float> mean, scale;
 };

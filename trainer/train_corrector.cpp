@@ -7,8 +7,10 @@
 #include "base/stop.hpp"
 #include "runtime/features.hpp"
 #include "runtime/models.hpp"
+#include "statistics/step_context.hpp"
 #include "statistics/window.hpp"
 #include "trainer/corrector_objective.hpp"
+#include "trainer/domain_guard.hpp"
 #include "trainer/fit.hpp"
 #include "trainer/training.hpp"
 
@@ -28,41 +30,65 @@ std::vector<std::int32_t> steps_of(const Samples& samples, bool extended) {
   return steps;
 }
 
-/// Mean KL(reference || .) over the validation steps, before and with every step corrected, by the
+/// KL(reference || .) of every validation step, before and with every step corrected, by the
 /// runtime's corrector and the exact metrics of statistics.
-void set_validation_kl(const PrecisionData& data, schemas::TrainedNetwork& trained) {
+struct ValidationKl {
+  std::vector<double> before, after;
+};
+ValidationKl validation_kl(const PrecisionData& data, const schemas::TrainedNetwork& trained) {
   const runtime::Corrector corrector(trained.info, trained.tensors);
   const Samples& samples = data.validation;
-  std::vector<double> before(static_cast<std::size_t>(samples.steps)), after(before.size());
+  ValidationKl kl;
+  kl.before.resize(static_cast<std::size_t>(samples.steps));
+  kl.after.resize(kl.before.size());
   tbb::parallel_for(
       tbb::blocked_range<std::int64_t>(0, samples.steps, kStepsPerTask), [&](const auto& range) {
         base::throw_if_stop_requested();
         statistics::StepWindow window;
-        std::vector<float> scratch(corrector.scratch_floats(samples.window));
+        statistics::StepContext context;
+        runtime::Corrector::Scratch scratch = corrector.scratch(samples.window);
         std::vector<float> edited(static_cast<std::size_t>(samples.window));
         for (std::int64_t step = range.begin(); step != range.end(); ++step) {
           window.assign(data.validation_trace, data.precision, step, data.alpha, samples.window);
           const auto z = window.logits();
-          corrector.deltas(samples.features.data() + step * kDetectorWidth, z, window.lse(),
-                           edited.data(), scratch.data());
+          const float* const phi = samples.features.data() + step * kDetectorWidth;
+          const auto* const text =
+              corrector.takes_context() ? &context.at(data.validation_trace, step) : nullptr;
+          corrector.deltas({phi, z, window.lse(), window.ids(), text}, edited.data(), scratch);
           for (std::size_t i = 0; i < z.size(); ++i) edited[i] = z[i] + edited[i];
-          before[step] = window.before().kl;
-          after[step] = window.after({edited.data(), z.size()}).kl;
+          kl.before[step] = window.before().kl;
+          kl.after[step] = window.after({edited.data(), z.size()}).kl;
         }
       });
-  const auto mean = [](const std::vector<double>& values) {
-    double sum = 0.0;
-    for (const double v : values) sum += v;
-    return sum / static_cast<double>(values.size());
-  };
-  trained.figures.kl_before = mean(before);
-  trained.figures.kl_after = mean(after);
+  return kl;
+}
+
+double mean(const std::vector<double>& values) {
+  double sum = 0.0;
+  for (const double v : values) sum += v;
+  return sum / static_cast<double>(values.size());
 }
 
 void change_nothing(const std::string& precision, const std::string& why,
                     schemas::TrainedNetwork& trained, base::Progress& progress) {
   trained.info.architecture = "none";
+  trained.info.layers = 0;
+  trained.info.mass = false;
+  trained.tensors.clear();
   progress.warn("precision " + precision + ": the corrector " + why + ", so it changes nothing");
+}
+
+/// The validation steps' figures, by which a corrector that harms a domain is dropped.
+void judge(const PrecisionData& data, schemas::TrainedNetwork& trained, base::Progress& progress) {
+  const ValidationKl kl = validation_kl(data, trained);
+  schemas::TrainingFigures& figures = trained.figures;
+  figures.kl_before = mean(kl.before);
+  figures.kl_after = mean(kl.after);
+  figures.domains = domain_figures(data.validation_trace, kl.before, kl.after);
+  const std::string harmed = harmed_domains(figures.domains);
+  if (harmed.empty()) return;
+  change_nothing(data.name, "makes validation steps worse in " + harmed, trained, progress);
+  figures.kl_after = figures.kl_before;
 }
 
 void fit_networks(const schemas::Config& config, const PrecisionData& data,
@@ -70,7 +96,7 @@ void fit_networks(const schemas::Config& config, const PrecisionData& data,
   const schemas::CorrectorConfig& corrector = config.corrector;
   const bool extended = corrector.objective == "extended";
   const auto hidden = corrector.architecture == "linear" ? std::vector<int>{} : corrector.hidden;
-  const MlpShape shape(kDetectorWidth, runtime::kCandidateWidth, hidden, 0);
+  const MlpShape shape(kDetectorWidth, data.training.own_inputs(), hidden, 0);
   std::optional<MlpShape> mass;
   if (extended) mass.emplace(0, kDetectorWidth, hidden, shape.end());
   const MlpShape* const mass_or_null = mass ? &*mass : nullptr;
@@ -116,7 +142,9 @@ schemas::TrainedNetwork train_corrector(const schemas::Config& config, const Pre
   const std::int64_t positives = data.training.positives();
   const std::int64_t usable = extended ? data.training.steps : positives;
   schemas::TrainedNetwork trained;
-  trained.info.inputs = {"logits"};
+  for (const char* input : {"logits", "context"}) {  // the bundle's order
+    if (config.corrector.takes(input)) trained.info.inputs.emplace_back(input);
+  }
   trained.info.tensors = data.name + ".corrector";
   trained.figures.objective = config.corrector.objective;
   if (data.training.steps > 0) {
@@ -132,7 +160,7 @@ schemas::TrainedNetwork train_corrector(const schemas::Config& config, const Pre
   } else {
     fit_networks(config, data, trained, progress);
   }
-  if (data.validation.steps > 0) set_validation_kl(data, trained);
+  if (data.validation.steps > 0) judge(data, trained, progress);
   return trained;
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -17,6 +18,8 @@ namespace dgap::schemas {
 /// take the first, the corrector's shape network both.
 inline constexpr int kFeaturesVersion1 = 1;
 inline constexpr int kDetectorInputs1 = 20, kCandidateInputs1 = 7;
+/// Further inputs per candidate of a corrector that takes `context`.
+inline constexpr int kContextInputs1 = 25;
 
 /// A bundle of a newer major version, or one that needs a feature that this build does not have.
 struct UnsupportedBundleError : base::IoError {
@@ -37,11 +40,15 @@ using Tensors = std::map<std::string, Tensor, std::less<>>;
 /// with as many layers.
 struct NetworkInfo {
   std::string architecture;         // linear | mlp; detectors also constant, correctors also none
-  std::vector<std::string> inputs;  // of a corrector: {"logits"}
+  std::vector<std::string> inputs;  // of a corrector: logits, and what else it takes: context
   std::string tensors;              // prefix in weights.safetensors
   int layers = 0;
   bool mass = false;           // of a corrector
   double constant_risk = 0.0;  // of `constant` (empty or one-class labels)
+
+  bool takes(std::string_view input) const {
+    return std::find(inputs.begin(), inputs.end(), input) != inputs.end();
+  }
 };
 
 struct PrecisionEntry {
@@ -72,10 +79,14 @@ struct Bundle {
   std::string producer_version, producer_commit;
   int features_version = 1;
   std::vector<std::string> feature_names;
-  std::vector<std::string> required_features;
+  std::vector<std::string> required_features;  // written with those that the entries imply
   std::map<std::string, PrecisionEntry, std::less<>> precisions;
   Tensors tensors;
 };
+
+/// What a runtime must know beyond its version to serve these entries, in order of names:
+/// "context-1" where a corrector takes the context.
+std::vector<std::string> implied_features(const Bundle& bundle);
 
 /// Verification when a bundle is opened.
 enum class VerifyMode { full, size_only };

@@ -86,6 +86,15 @@ class Checker {
 
 }  // namespace
 
+std::vector<std::string> implied_features(const Bundle& bundle) {
+  for (const auto& [name, entry] : bundle.precisions) {
+    if (entry.corrector.architecture != "none" && entry.corrector.takes("context")) {
+      return {"context-1"};
+    }
+  }
+  return {};
+}
+
 void check_tensors(const Bundle& bundle, const std::string& file) {
   Checker checker(bundle.tensors, file);
   for (const auto& [name, entry] : bundle.precisions) {
@@ -95,8 +104,9 @@ void check_tensors(const Bundle& bundle, const std::string& file) {
       checker.network(detector.tensors, detector.layers, kDetectorInputs1);
     }
     if (corrector.architecture == "none") continue;
-    checker.network(corrector.tensors + ".shape", corrector.layers,
-                    kDetectorInputs1 + kCandidateInputs1);
+    checker.network(
+        corrector.tensors + ".shape", corrector.layers,
+        kDetectorInputs1 + kCandidateInputs1 + (corrector.takes("context") ? kContextInputs1 : 0));
     if (corrector.mass) {
       checker.network(corrector.tensors + ".mass", corrector.layers, kDetectorInputs1);
     }

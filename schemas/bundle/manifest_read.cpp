@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <charconv>
 #include <limits>
 
@@ -12,6 +13,7 @@ namespace {
 constexpr std::int64_t kMaxVocabulary = std::numeric_limits<std::int32_t>::max();
 constexpr int kMaxLayers = 16;
 constexpr int kMajor = 1, kMinor = 0;
+constexpr std::string_view kKnownFeatures[] = {"context-1"};
 
 /// "3.1.4" as numbers; `parts` of them, each below 2^31.
 std::vector<int> version_numbers(const JsonObject& object, std::string_view key,
@@ -52,8 +54,12 @@ bool check_versions(JsonObject& root, const std::string& file) {
                                  own);
   }
   const std::vector<std::string> required = root.texts("required_features", 64);
-  if (!required.empty()) {  // none is defined yet
-    throw UnsupportedBundleError(file + ": required_features: \"" + required[0].substr(0, 80) +
+  for (const std::string& feature : required) {
+    if (std::find(std::begin(kKnownFeatures), std::end(kKnownFeatures), feature) !=
+        std::end(kKnownFeatures)) {
+      continue;
+    }
+    throw UnsupportedBundleError(file + ": required_features: \"" + feature.substr(0, 80) +
                                  "\" is not known to this build (" + own + ")");
   }
   return version[1] > kMinor;
@@ -87,12 +93,22 @@ class ManifestReader {
       }
       bundle.precisions.emplace(name, precision({value, file_, "precisions." + name}, bundle));
     }
+    check_required(root, bundle);
     manifest.files = files(root);
     done(root);
     return manifest;
   }
 
  private:
+  static void check_required(JsonObject& root, Bundle& bundle) {
+    bundle.required_features = root.texts("required_features", 64);
+    for (const std::string& feature : implied_features(bundle)) {
+      const auto& listed = bundle.required_features;
+      if (std::find(listed.begin(), listed.end(), feature) != listed.end()) continue;
+      root.fail("required_features", "lacks \"" + feature + "\", which a precision needs");
+    }
+  }
+
   void done(const JsonObject& object) const {
     if (!newer_) object.refuse_others();
   }
@@ -192,14 +208,19 @@ class ManifestReader {
     NetworkInfo info;
     info.architecture = object.choice("architecture", {"linear", "mlp", "none"});
     info.inputs = object.texts("inputs", 16);
-    if (info.inputs != std::vector<std::string>{"logits"}) {
-      object.fail("inputs", "is " + object.value()["inputs"].dump().substr(0, 80) +
-                                "; this build serves correctors with inputs [\"logits\"]");
-    }
+    check_inputs(object, info.inputs);
     info.mass = object.boolean("mass");
     network(object, info, info.architecture == "none");
     done(object);
     return info;
+  }
+
+  static void check_inputs(const JsonObject& object, const std::vector<std::string>& inputs) {
+    const std::vector<std::string> known[] = {{"logits"}, {"logits", "context"}};
+    if (std::find(std::begin(known), std::end(known), inputs) != std::end(known)) return;
+    object.fail("inputs", "is " + object.value()["inputs"].dump().substr(0, 80) +
+                              "; this build serves correctors with inputs [\"logits\"] or "
+                              "[\"logits\", \"context\"]");
   }
 
   static void network(JsonObject& object, NetworkInfo& info, bool empty) {

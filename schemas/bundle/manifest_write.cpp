@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "schemas/bundle/manifest.hpp"
@@ -37,6 +38,15 @@ Json corrector(const NetworkInfo& info) {
   object["inputs"] = info.inputs;
   object["mass"] = info.mass;
   return object;
+}
+
+/// Those that the caller names, and those that the entries imply.
+std::vector<std::string> required_features(const Bundle& bundle) {
+  std::vector<std::string> features = implied_features(bundle);
+  features.insert(features.end(), bundle.required_features.begin(), bundle.required_features.end());
+  std::sort(features.begin(), features.end());
+  features.erase(std::unique(features.begin(), features.end()), features.end());
+  return features;
 }
 
 Json precision(const std::string& name, const PrecisionEntry& entry) {
@@ -79,7 +89,7 @@ std::string manifest_text(const Bundle& bundle, const std::vector<FileEntry>& en
       {"format", "dgap-bundle"},
       {"format_version", kFormatVersion},
       {"min_runtime_version", kMinRuntimeVersion},
-      {"required_features", bundle.required_features},
+      {"required_features", required_features(bundle)},
       {"license", model.license},
       {"producer",
        {{"name", "dgap"},

@@ -89,9 +89,7 @@ void check_allocation(const Checker& check, const Config& config) {
 }
 
 void check_corrector(const Checker& check, const CorrectorConfig& corrector) {
-  const bool has_logits = std::find(corrector.inputs.begin(), corrector.inputs.end(), "logits") !=
-                          corrector.inputs.end();
-  check.require(has_logits, "corrector.inputs", "must contain logits");
+  check.require(corrector.takes("logits"), "corrector.inputs", "must contain logits");
   check.require(
       corrector.objective == "paper" || corrector.temperature == 1.0, "corrector.temperature",
       "must be 1 unless corrector.objective is paper, got " + base::number(corrector.temperature));

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -145,6 +146,10 @@ struct CorrectorConfig {
   double temperature = 1.0;
   double lambda_rank = 1e-3;  // a sum over all pairs: 0.1 outweighs the KL (docs/training.md)
   double lambda_reg = 1e-4;
+
+  bool takes(std::string_view input) const {
+    return std::find(inputs.begin(), inputs.end(), input) != inputs.end();
+  }
   bool operator==(const CorrectorConfig&) const = default;
 };
 
@@ -155,6 +160,7 @@ struct TrainingConfig {
   double weight_decay = 0.01;
   int patience = 4;              // epochs without a better validation loss
   double positive_weight = 1.0;  // class weight of y = 1 in the detector's loss
+  std::map<std::string, double> weights;  // of a source's or domain's steps in the corrector's loss
   bool operator==(const TrainingConfig&) const = default;
 };
 

@@ -13,7 +13,7 @@
 /// config.hpp.
 ///
 /// A visitor has
-///   field(key, value, rule, meaning)     one value
+///   field(key, value, rule, meaning)     one value, a list, or a mapping from names to numbers
 ///   section(key, meaning, body)          a mapping whose keys `body` describes
 ///   precisions(key, schemes, meaning)    the list of cache schemes
 ///   sites(key, sites, meaning)           one integer, or one per split
@@ -183,8 +183,8 @@ void describe_networks(V& v, C& config) {
     v.field("architecture", c.architecture, Choice{{"linear", "mlp"}, {"transformer"}}, "network");
     v.field("hidden", c.hidden, IntegerList{1, 8, {1, 4096}, false},
             "widths of the hidden layers of an mlp");
-    v.field("inputs", c.inputs, Choice{{"logits"}, {"context", "tokens", "hidden"}},
-            "what the corrector sees");
+    v.field("inputs", c.inputs, Choice{{"logits", "context"}, {"tokens", "hidden"}},
+            "what the corrector sees; logits always, context: the token ids of the text so far");
     v.field("objective", c.objective, Choice{{"paper", "extended"}},
             "paper: risky steps, window alone; extended: all steps, and one bucket for everything "
             "outside the window");
@@ -203,6 +203,9 @@ void describe_networks(V& v, C& config) {
             "epochs without a better validation loss before stopping");
     v.field("positive_weight", t.positive_weight, RealRange{0, 1000, true},
             "class weight of risky steps in the detector's loss");
+    v.field("weights", t.weights, RealRange{0, 1e6},
+            "how much a step of a corpus source or domain counts in the corrector's loss; 1 where "
+            "none is given");
   });
 }
 

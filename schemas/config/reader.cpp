@@ -280,4 +280,16 @@ void ConfigReader::read(const YamlNode& node, const std::string& path,
   }
 }
 
+void ConfigReader::read(const YamlNode& node, const std::string& path,
+                        std::map<std::string, double>& value, const RealRange& rule) {
+  require_map(node, path);
+  value.clear();
+  for (std::size_t i = 0; i < node.keys.size(); ++i) {
+    const std::string& name = node.keys[i].text;
+    const std::string item_path = path + "." + name;
+    check_name(node.items[i], item_path, name);
+    value[name] = read_real(node.items[i], item_path, rule);
+  }
+}
+
 }  // namespace dgap::schemas

@@ -1,5 +1,6 @@
 #pragma once
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -67,6 +68,8 @@ class ConfigReader {
                    const IntegerList& rule);
   static void read(const YamlNode& node, const std::string& path, std::vector<std::string>& value,
                    const Choice& rule);
+  static void read(const YamlNode& node, const std::string& path,
+                   std::map<std::string, double>& value, const RealRange& rule);
 
   std::vector<Frame> frames_;
 };

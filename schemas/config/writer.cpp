@@ -48,6 +48,14 @@ std::string yaml_value(const std::vector<T>& values) {
   return out + "]";
 }
 
+std::string yaml_value(const std::map<std::string, double>& values) {
+  std::string out = "{";
+  for (const auto& [name, value] : values) {
+    out += (out.size() > 1 ? ", " : "") + yaml_text(name) + ": " + yaml_real(value);
+  }
+  return out + "}";
+}
+
 /// Keys that change no result.
 const std::vector<std::string_view> kChangeNothing{"run.threads", "run.dir", "model.memory_budget"};
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -81,6 +82,12 @@ struct TracePart {
   std::vector<PrecisionColumns> columns;  // same order as `precisions`
 
   std::int64_t steps() const { return static_cast<std::int64_t>(step_unit.size()); }
+  /// The tokens that the decode has seen when it gives the logits of `step`: the prefix and the
+  /// targets of the steps before.
+  std::span<const std::int32_t> context_of(std::int64_t step) const {
+    const TraceUnit& unit = units[step_unit[step]];
+    return std::span(tokens).subspan(unit.first_token, unit.context + (step - unit.first_step));
+  }
 };
 
 /// Writes `part` as `<path>.partial` (created exclusively), closes, syncs and renames it. Never

@@ -36,13 +36,33 @@ class Runtime:
     def check(self, status):
         assert status == 0, self.lib.dgap_last_error().decode()
 
-    def restore(self, precision, rows, dtype):
+    def context(self, text):
+        """A context that ends with `text`, by way of a draft that is taken back."""
+        context, ids = ctypes.c_void_p(), np.array(text, np.int32)
+        half, draft = len(ids) // 2, np.array([1, 2, 1], np.int32)
+        pointer = lambda a: a.ctypes.data_as(ctypes.c_void_p)
+        self.check(self.lib.dgap_context_create(self.bundle, ctypes.c_int64(0), ctypes.byref(context)))
+        self.check(self.lib.dgap_context_begin(context, pointer(ids), ctypes.c_int64(half)))
+        self.check(self.lib.dgap_context_accept(context, pointer(draft), ctypes.c_int64(3)))
+        self.check(self.lib.dgap_context_roll_back(context, ctypes.c_int64(3)))
+        self.check(self.lib.dgap_context_accept(context, pointer(ids[half:]), ctypes.c_int64(len(ids) - half)))
+        return context
+
+    def restore(self, precision, rows, dtype, texts=None):
         restorer = ctypes.c_void_p()
         self.check(self.lib.dgap_restorer_create(self.bundle, precision.encode(), ctypes.byref(restorer)))
         rows = np.ascontiguousarray(rows).copy()
         results = np.zeros(len(rows), RESULT)
         view = Logits(rows.ctypes.data, dtype, len(rows), rows.shape[1], rows.strides[0], rows.strides[1])
-        self.check(self.lib.dgap_restorer_restore(restorer, ctypes.byref(view), results.ctypes.data_as(ctypes.c_void_p)))
+        out = results.ctypes.data_as(ctypes.c_void_p)
+        if texts is None:
+            self.check(self.lib.dgap_restorer_restore(restorer, ctypes.byref(view), out))
+        else:
+            known = {id(text): self.context(text) for text in texts}
+            contexts = (ctypes.c_void_p * len(rows))(*(known[id(text)] for text in texts))
+            self.check(self.lib.dgap_restorer_restore_in_context(restorer, contexts, ctypes.byref(view), out))
+            for context in known.values():
+                self.lib.dgap_context_destroy(context)
         self.lib.dgap_restorer_destroy(restorer)
         return rows, results
 
@@ -97,6 +117,52 @@ def features(z, lse, entropy):
     return to_float(np.array(phi)), to_float(xi)
 
 
+def context_features(text, ids):
+    """Of every candidate, over the whole text at once (docs/features.md)."""
+    x, n = np.array(text, int), len(text)
+    equal = np.zeros((max(n - 1, 0), 8), bool)  # [place, tokens back]
+    for i in range(n - 1):
+        for m in range(min(8, i + 1)):
+            equal[i, m] = x[i - m] == x[n - 1 - m]
+    suffix, fuzzy = np.cumprod(equal, axis=1).sum(axis=1), equal @ 0.8 ** np.arange(8)
+    follower, recent = x[1:], set(x[-32:].tolist())
+    weight = np.array([np.log((n + 1) / (x == t).sum()) if t in recent else 0.0 for t in x])
+    key = np.array([weight[max(0, i - 11):i + 1].sum() if i < n - 32 else 0.0 for i in range(max(n - 1, 0))])
+    largest = lambda values, where: np.max(values[where], initial=0)
+    places = [follower == c for c in ids]
+    keys = np.array([[largest(key, p & (suffix >= g)) for g in range(4)] for p in places])
+    fuzzies = np.array([largest(fuzzy, p) for p in places])
+    scale = keys[:, 0].max()
+    scaled = keys / scale if scale > 0 else keys
+    totals = {g: (suffix >= g).sum() for g in (1, 2, 3, 5)}
+    rows = []
+    for k, (c, p) in enumerate(zip(ids, places)):
+        positions, bigrams = np.flatnonzero(x == c), np.flatnonzero(p & (suffix >= 1)) + 1
+        away = lambda at: -np.log(n - at[-1]) if len(at) else -12.0
+        row = [np.log1p(len(positions)), away(positions)]
+        for g in (1, 2, 3, 5):
+            matches = (p & (suffix >= g)).sum()
+            row += [np.log1p(matches), matches / max(1, totals[g])]
+        row += [np.log1p(totals[g]) for g in (1, 2, 3)] + [away(bigrams)]
+        longest = largest(suffix, p)
+        row += [longest / 8, (longest - suffix.max(initial=0)) / 8, fuzzies[k], fuzzies[k] - fuzzies.max()]
+        row += [*scaled[k], *(scaled[k, 1:3] - scaled[:, 1:3].max(axis=0)), np.log1p(scale)]
+        rows.append(row)
+    return np.array(rows)
+
+
+def make_text(rng, length):
+    """Words of a small alphabet and phrases that come again."""
+    text = []
+    while len(text) < length:
+        if len(text) > 20 and rng.random() < 0.3:
+            start = rng.integers(0, len(text) - 10)
+            text += text[start:start + 10]
+        else:
+            text.append(int(rng.integers(0, 15)) * 40)
+    return text[:length]
+
+
 def make_rows(rng, count):
     """Rows of every kind that is to be expected, and of those that should never come."""
     spread = np.exp(rng.uniform(np.log(0.3), np.log(30), (count, 1)))
@@ -115,7 +181,7 @@ def make_rows(rng, count):
     return rows.astype(np.float32)
 
 
-def check_row(name, entry, networks, before, after, result, store):
+def check_row(name, entry, networks, before, after, result, store, text):
     """Returns what the row was counted as."""
     finite = before > -np.inf
     if np.isnan(before).any() or (before == np.inf).any() or not finite.any():
@@ -149,6 +215,8 @@ def check_row(name, entry, networks, before, after, result, store):
     if not restores:
         assert np.array_equal(before, after)
         return "kept"
+    if "context" in entry["corrector"]["inputs"]:
+        xi = np.concatenate([xi, to_float(context_features(text, ids))], axis=1)
     delta, error = networks["shape"](np.concatenate([np.broadcast_to(phi, (len(ids), 20)), xi], axis=1))
     if "mass" in networks:
         offset, more = networks["mass"](phi)
@@ -182,6 +250,7 @@ def check_manifest(folder, schema):
              "mode": lambda m: m["precisions"]["mlp"].update(mode="maybe"),
              "layers": lambda m: m["precisions"]["mlp"]["detector"].update(layers=1),
              "path": lambda m: m["files"][0].update(path="../x"),
+             "inputs": lambda m: m["precisions"]["context"]["corrector"].update(inputs=["context"]),
              "unknown": lambda m: m.update(extra=1)}
     for name, change in wrong.items():
         changed = json.loads(json.dumps(manifest))
@@ -205,6 +274,7 @@ def main():
         plans = [("mlp", 0, 7000, f32, f32, f32), ("linear", 0, 7000, f32, f32, f32), ("always", 0, 4000, f32, f32, f32),
                  ("always", 1, 1500, lambda x: np.asarray(x, np.float16), f32,
                   lambda x: np.asarray(np.clip(x, -65504, 65504), np.float16)),
+                 ("context", 0, 1500, f32, f32, f32),
                  ("mlp", 2, 1500, as_bfloat16, from_bfloat16, lambda x: from_bfloat16(as_bfloat16(x)))]
         for name, dtype, count, encode, decode, store in plans:
             entry = manifest["precisions"][name]
@@ -216,11 +286,15 @@ def main():
             if corrector["mass"]:
                 networks["mass"] = Network(tensors, corrector["tensors"] + ".mass", corrector["layers"])
             rows = encode(make_rows(rng, count))
-            restored, results = runtime.restore(name, rows, dtype)
+            takes_context = "context" in corrector["inputs"]
+            some = [make_text(rng, length) for length in (0, 1, 5, 31, 33, 64, 200, 400)]
+            texts = [some[i % len(some)] for i in range(count)]
+            restored, results = runtime.restore(name, rows, dtype, texts if takes_context else None)
             before, after = decode(rows).astype(float), decode(restored).astype(float)
             counts = {}
             for i in range(count):
-                kind = check_row(name, entry, networks, before[i], after[i], results[i], lambda x: store(x).astype(float))
+                kind = check_row(name, entry, networks, before[i], after[i], results[i],
+                                 lambda x: store(x).astype(float), texts[i])
                 counts[kind] = counts.get(kind, 0) + 1
             print(f"{name}, dtype {dtype}: {count} rows, {counts}")
             assert counts.get("too near to tell", 0) < count / 50, counts

@@ -7,7 +7,10 @@ namespace dgap {
 
 void restore(std::int64_t vocabulary, int window, const char* precision, const dgap_logits& view,
              dgap_result* results) {
-  runtime::Restorer(test::toy_bundle(vocabulary, window), precision).run(view, true, results);
+  runtime::Context context(vocabulary);
+  context.begin(test::toy_text(vocabulary, 300));
+  runtime::Restorer(test::toy_context_bundle(vocabulary, window), precision)
+      .run(view, true, results, &context);
 }
 
 }  // namespace dgap

@@ -111,9 +111,10 @@ TEST(Corrector, AddsTheMassOffsetToEveryCandidate) {
   const std::vector<float> window = {3.0f, 2.0f, 1.5f, 1.0f, 0.0f, -1.0f, -1.0f, -2.0f};
   float phi[kDetectorWidth];
   detector_features(window, 4.0, 2.0f, phi);
-  std::vector<float> scratch(with.scratch_floats(8)), a(8), b(8);
-  with.deltas(phi, window, 4.0, a.data(), scratch.data());
-  without.deltas(phi, window, 4.0, b.data(), scratch.data());
+  Corrector::Scratch scratch = with.scratch(8);
+  std::vector<float> a(8), b(8);
+  with.deltas({phi, window, 4.0, {}, nullptr}, a.data(), scratch);
+  without.deltas({phi, window, 4.0, {}, nullptr}, b.data(), scratch);
   const float offset =
       plain_forward(bundle.tensors, "mlp.corrector.mass", 3, std::vector<float>(phi, phi + 20));
   EXPECT_NE(offset, 0.0f);
@@ -125,9 +126,11 @@ TEST(Models, ConstantDetectorAndNoCorrector) {
   const Detector detector(bundle.precisions.at("always").detector, bundle.tensors);
   EXPECT_EQ(detector.risk(nullptr, nullptr), 0.25f);
   const Corrector corrector(bundle.precisions.at("none").corrector, bundle.tensors);
-  std::vector<float> scratch(corrector.scratch_floats(2)), delta(2, 9.0f);
+  Corrector::Scratch scratch = corrector.scratch(2);
+  const std::vector<float> window = {1.0f, 0.0f};
+  std::vector<float> delta(2, 9.0f);
   const float phi[kDetectorWidth] = {};
-  corrector.deltas(phi, std::vector<float>{1.0f, 0.0f}, 2.0, delta.data(), scratch.data());
+  corrector.deltas({phi, window, 2.0, {}, nullptr}, delta.data(), scratch);
   EXPECT_EQ(delta, std::vector<float>({0.0f, 0.0f}));
 }
 

@@ -71,8 +71,8 @@ TEST_F(RestorerTest, IsTheTrainersForwardPassBitForBit) {
     const schemas::PrecisionEntry& entry = bundle_.precisions.find(name)->second;
     const runtime::Detector detector(entry.detector, bundle_.tensors);
     const runtime::Corrector corrector(entry.corrector, bundle_.tensors);
-    std::vector<float> scratch(
-        std::max(detector.scratch_floats(), corrector.scratch_floats(kWindow)));
+    std::vector<float> detector_scratch(detector.scratch_floats());
+    runtime::Corrector::Scratch corrector_scratch = corrector.scratch(kWindow);
     std::vector<std::uint64_t> top_scratch(runtime::top_k_scratch(kVocabulary, kWindow) / 8 + 1);
     base::Random random(11);
     for (int i = 0; i < 40; ++i) {
@@ -83,10 +83,11 @@ TEST_F(RestorerTest, IsTheTrainersForwardPassBitForBit) {
       std::vector<float> window(kWindow), delta(kWindow), phi(runtime::kDetectorWidth);
       runtime::top_k(row, kWindow, ids.data(), window.data(), top_scratch.data());
       runtime::detector_features(window, statistics.lse, statistics.entropy, phi.data());
-      const float risk = detector.risk(phi.data(), scratch.data());
+      const float risk = detector.risk(phi.data(), detector_scratch.data());
       const bool correct = entry.mode == "always" || risk > entry.tau;
       if (correct) {
-        corrector.deltas(phi.data(), window, statistics.lse, delta.data(), scratch.data());
+        corrector.deltas({phi.data(), window, statistics.lse, ids, nullptr}, delta.data(),
+                         corrector_scratch);
         for (std::size_t j = 0; j < ids.size(); ++j) expected[ids[j]] = window[j] + delta[j];
       }
       (correct ? restored : kept)++;
@@ -367,6 +368,99 @@ TEST_F(RestorerTest, OutlivesItsBundle) {
   handles_.handle = nullptr;
   std::vector<float> row(kVocabulary, 1.0f);
   EXPECT_EQ(restore(restorer, row).verdict, DGAP_RESTORE);
+}
+
+/// A bundle of which one precision takes the text.
+class ContextTest : public RestorerTest {
+ protected:
+  struct Destroy {
+    void operator()(dgap_context* context) const { dgap_context_destroy(context); }
+  };
+  std::unique_ptr<dgap_context, Destroy> context_of(const std::vector<std::int32_t>& ids) {
+    dgap_context* context = nullptr;
+    EXPECT_EQ(dgap_context_create(own_.handle, 4, &context), DGAP_OK) << dgap_last_error();
+    EXPECT_EQ(dgap_context_begin(context, ids.data(), std::ssize(ids)), DGAP_OK);
+    return std::unique_ptr<dgap_context, Destroy>(context);
+  }
+  dgap_status restore_in(const dgap_context* context, std::vector<float>& row) {
+    const dgap_logits view = view_of(row, kVocabulary);
+    dgap_result result{};
+    return dgap_restorer_restore_in_context(restorer_, &context, &view, &result);
+  }
+
+  schemas::Bundle with_context_ = test::toy_context_bundle(kVocabulary, kWindow);
+  Handles own_{with_context_};
+  dgap_restorer* restorer_ = own_.restorer("context");
+  std::vector<std::int32_t> text_ = test::toy_text(kVocabulary, 120);
+  std::vector<float> row_ = [] {
+    base::Random random(8);
+    return test::random_row(kVocabulary, 3, 0, random);
+  }();
+};
+
+TEST_F(ContextTest, RowsAreCorrectedAfterTheirOwnText) {
+  EXPECT_EQ(dgap_restorer_takes_context(restorer_), 1);
+  EXPECT_EQ(dgap_restorer_takes_context(own_.restorer("mlp")), 0);
+  const auto one = context_of(text_), other = context_of({text_.begin(), text_.begin() + 60});
+  std::vector<float> a = row_, b = row_, both = row_;
+  both.insert(both.end(), row_.begin(), row_.end());
+  ASSERT_EQ(restore_in(one.get(), a), DGAP_OK) << dgap_last_error();
+  ASSERT_EQ(restore_in(other.get(), b), DGAP_OK);
+  EXPECT_NE(a, b);
+  EXPECT_NE(a, row_);
+  const dgap_context* contexts[] = {one.get(), other.get()};
+  const dgap_logits view = view_of(both, kVocabulary);
+  dgap_result results[2];
+  ASSERT_EQ(dgap_restorer_restore_in_context(restorer_, contexts, &view, results), DGAP_OK);
+  const std::span rows(both);
+  EXPECT_TRUE(same_bits(rows.first(kVocabulary), a));
+  EXPECT_TRUE(same_bits(rows.last(kVocabulary), b));
+}
+
+TEST_F(ContextTest, RolledBackIsNeverAccepted) {
+  const auto context = context_of(text_);
+  std::vector<float> before = row_, after = row_;
+  restore_in(context.get(), before);
+  const std::int32_t draft[] = {3, 500, 3};
+  ASSERT_EQ(dgap_context_accept(context.get(), draft, 3), DGAP_OK);
+  EXPECT_EQ(dgap_context_length(context.get()), 123);
+  ASSERT_EQ(dgap_context_roll_back(context.get(), 3), DGAP_OK);
+  restore_in(context.get(), after);
+  EXPECT_TRUE(same_bits(before, after));
+}
+
+TEST_F(ContextTest, NamesWrongArguments) {
+  const dgap_logits view = view_of(row_, kVocabulary);
+  dgap_result result{};
+  EXPECT_EQ(dgap_restorer_restore(restorer_, &view, &result), DGAP_INVALID_ARGUMENT);
+  EXPECT_THAT(dgap_last_error(), HasSubstr("dgap_restorer_restore_in_context"));
+  EXPECT_EQ(dgap_restorer_score(restorer_, &view, &result), DGAP_OK);  // the detector needs no text
+  EXPECT_EQ(dgap_restorer_restore_in_context(restorer_, nullptr, &view, &result),
+            DGAP_INVALID_ARGUMENT);
+  EXPECT_EQ(restore_in(nullptr, row_), DGAP_INVALID_ARGUMENT);
+  EXPECT_THAT(dgap_last_error(), HasSubstr("contexts[0] is NULL"));
+  EXPECT_EQ(dgap_restorer_restore_in_context(own_.restorer("mlp"), nullptr, &view, &result),
+            DGAP_OK);
+
+  const Handles small(test::toy_context_bundle(900, 20));
+  dgap_context* foreign = nullptr;
+  ASSERT_EQ(dgap_context_create(small.handle, 0, &foreign), DGAP_OK);
+  EXPECT_EQ(restore_in(foreign, row_), DGAP_INVALID_ARGUMENT);
+  EXPECT_THAT(dgap_last_error(), HasSubstr("vocabulary of 900"));
+  dgap_context_destroy(foreign);
+
+  const auto context = context_of(text_);
+  const std::int32_t outside = kVocabulary;
+  EXPECT_EQ(dgap_context_accept(context.get(), &outside, 1), DGAP_INVALID_ARGUMENT);
+  EXPECT_THAT(dgap_last_error(), HasSubstr("1500"));
+  EXPECT_EQ(dgap_context_accept(context.get(), nullptr, 1), DGAP_INVALID_ARGUMENT);
+  EXPECT_EQ(dgap_context_accept(context.get(), &outside, -1), DGAP_INVALID_ARGUMENT);
+  EXPECT_EQ(dgap_context_roll_back(context.get(), 121), DGAP_INVALID_ARGUMENT);
+  EXPECT_EQ(dgap_context_begin(nullptr, &outside, 1), DGAP_INVALID_ARGUMENT);
+  EXPECT_EQ(dgap_context_create(nullptr, 0, &foreign), DGAP_INVALID_ARGUMENT);
+  EXPECT_EQ(dgap_context_length(context.get()), 120);
+  EXPECT_EQ(dgap_context_length(nullptr), 0);
+  dgap_context_destroy(nullptr);
 }
 
 TEST(Bundle, OpenTellsWhatIsWrong) {

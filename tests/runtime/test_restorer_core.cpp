@@ -22,17 +22,22 @@ constexpr int kWindow = 77;
 
 TEST(Restorer, AllocatesNothingAfterCreation) {
   const long some = test::allocations();
-  const schemas::Bundle bundle = test::toy_bundle(kVocabulary, kWindow);
+  const schemas::Bundle bundle = test::toy_context_bundle(kVocabulary, kWindow);
   ASSERT_GT(test::allocations(), some);  // it counts
+  Context context(kVocabulary, 301);
+  context.begin(test::toy_text(kVocabulary, 300));
   std::vector<std::uint16_t> halves(kVocabulary);
-  for (const char* name : {"mlp", "linear", "always", "off", "none"}) {
+  for (const char* name : {"mlp", "linear", "always", "off", "none", "context"}) {
     Restorer restorer(bundle, name);
     for (test::Row& row : test::hard_rows(kVocabulary)) {
       for (std::size_t i = 0; i < halves.size(); ++i) halves[i] = base::to_half(row.logits[i]);
       dgap_result result{};
       const long before = test::allocations();
-      restorer.run({row.logits.data(), DGAP_F32, 1, kVocabulary, 0, 4}, true, &result);
-      restorer.run({halves.data(), DGAP_F16, 1, kVocabulary, 0, 2}, true, &result);
+      restorer.run({row.logits.data(), DGAP_F32, 1, kVocabulary, 0, 4}, true, &result, &context);
+      restorer.run({halves.data(), DGAP_F16, 1, kVocabulary, 0, 2}, true, &result, &context);
+      const std::int32_t id = 7;
+      context.accept({&id, 1});
+      context.roll_back(1);
       EXPECT_EQ(test::allocations(), before) << name << " " << row.name;
     }
   }
@@ -79,8 +84,10 @@ class LevelTest : public ::testing::TestWithParam<test::Level> {};
 TEST_P(LevelTest, GivesTheSameBits) {
   const test::Level level = GetParam();
   if (!level.supported()) GTEST_SKIP() << "this processor cannot run it";
-  const schemas::Bundle bundle = test::toy_bundle(kVocabulary, kWindow);
-  for (const char* name : {"mlp", "linear", "always"}) {
+  const schemas::Bundle bundle = test::toy_context_bundle(kVocabulary, kWindow);
+  Context context(kVocabulary);
+  context.begin(test::toy_text(kVocabulary, 300));
+  for (const char* name : {"mlp", "linear", "always", "context"}) {
     Restorer restorer(bundle, name);
     for (const test::Row& row : test::hard_rows(kVocabulary)) {
       for (const dgap_dtype dtype : {DGAP_F32, DGAP_F16, DGAP_BF16}) {
@@ -96,7 +103,7 @@ TEST_P(LevelTest, GivesTheSameBits) {
         }
         std::vector<std::byte> b = a;
         dgap_result mine{}, theirs{};
-        restorer.run({a.data(), dtype, 1, kVocabulary, 0, size}, true, &mine);
+        restorer.run({a.data(), dtype, 1, kVocabulary, 0, size}, true, &mine, &context);
         level.restore(kVocabulary, kWindow, name, {b.data(), dtype, 1, kVocabulary, 0, size},
                       &theirs);
         EXPECT_EQ(mine.verdict, theirs.verdict) << row.name;

@@ -1,9 +1,11 @@
 #include "tests/runtime/toy_bundle.hpp"
 
+#include <algorithm>
 #include <string>
 
 #include "base/random.hpp"
 #include "base/version.hpp"
+#include "runtime/context_features.hpp"
 #include "runtime/features.hpp"
 
 namespace dgap::test {
@@ -94,6 +96,37 @@ schemas::Bundle toy_bundle(std::int64_t vocab_size, int window, std::uint64_t se
       {"always", always}, {"linear", linear}, {"mlp", mlp}, {"none", none}, {"off", off}};
   for (auto& [name, precision] : bundle.precisions) precision.corrector.inputs = {"logits"};
   return bundle;
+}
+
+schemas::Bundle toy_context_bundle(std::int64_t vocab_size, int window, std::uint64_t seed) {
+  schemas::Bundle bundle = toy_bundle(vocab_size, window, seed);
+  schemas::PrecisionEntry context = bundle.precisions.at("always");
+  context.corrector.tensors = "context.corrector";
+  context.corrector.inputs = {"logits", "context"};
+  constexpr int kInputs =
+      runtime::kDetectorWidth + runtime::kCandidateWidth + runtime::kContextWidth;
+  add_network(bundle.tensors, "context.corrector.shape", kInputs, {40, 17}, seed + 5);
+  add_network(bundle.tensors, "context.corrector.mass", runtime::kDetectorWidth, {9, 5}, seed + 6);
+  bundle.precisions["context"] = context;
+  return bundle;
+}
+
+std::vector<std::int32_t> toy_text(std::int64_t vocab_size, int tokens, std::uint64_t seed) {
+  base::Random random(seed, "text");
+  const std::int64_t letters = std::min<std::int64_t>(vocab_size, 12);
+  std::vector<std::int32_t> text;
+  while (static_cast<int>(text.size()) < tokens) {
+    if (text.size() > 20 && random.below(4) == 0) {  // a phrase again
+      const std::size_t from = random.below(text.size() - 10);
+      const std::vector<std::int32_t> phrase(text.begin() + from, text.begin() + from + 10);
+      text.insert(text.end(), phrase.begin(), phrase.end());
+    } else {
+      const auto letter = static_cast<std::int64_t>(random.below(letters));
+      text.push_back(static_cast<std::int32_t>(letter * (vocab_size / letters)));
+    }
+  }
+  text.resize(static_cast<std::size_t>(tokens));
+  return text;
 }
 
 }  // namespace dgap::test

@@ -27,7 +27,19 @@ struct TraceOptions {
   double flatten = 0.6;  // z_q = flatten * z_fp + noise: the repair is a sharpening
   double noise = 0.1;
   std::vector<std::string> precisions = {"A"};
+  /// > 0: text of a small alphabet, and the reference adds this to the logit of the token that
+  /// followed the last earlier place of the current one, which the quantised decode forgot.
+  double copying = 0.0;
 };
+
+/// What followed the last earlier place of the current token; -1: it is new.
+inline std::int32_t remembered_token(const schemas::TracePart& trace, std::int64_t step) {
+  const auto text = trace.context_of(step);
+  for (std::size_t i = text.size() - 1; i-- > 0;) {
+    if (text[i] == text.back()) return text[i + 1];
+  }
+  return -1;
+}
 
 /// The spread of the logits varies from step to step, and with it the risk.
 inline schemas::TracePart make_trace(const TraceOptions& options) {
@@ -48,7 +60,8 @@ inline schemas::TracePart make_trace(const TraceOptions& options) {
     unit.first_step = part.steps();
     unit.first_token = static_cast<std::int64_t>(part.tokens.size());
     for (int i = 0; i < unit.context + unit.steps; ++i) {
-      part.tokens.push_back(static_cast<std::int32_t>(random.below(options.vocab)));
+      const auto letters = options.copying > 0.0 ? 12 : options.vocab;
+      part.tokens.push_back(static_cast<std::int32_t>(random.below(letters)));
     }
     for (int t = 0; t < unit.steps; ++t) {
       part.step_unit.push_back(u);
@@ -59,9 +72,11 @@ inline schemas::TracePart make_trace(const TraceOptions& options) {
   }
   for (std::int64_t step = 0; step < part.steps(); ++step) {
     const double spread = 0.5 + 3.5 * random.uniform();
+    const std::int32_t remembered = options.copying > 0.0 ? remembered_token(part, step) : -1;
     for (std::int64_t i = 0; i < options.vocab; ++i) {
       const double z = spread * random.normal();
-      part.reference.logits.push_back(static_cast<float>(z));
+      part.reference.logits.push_back(
+          static_cast<float>(z + (i == remembered ? options.copying : 0.0)));
       for (schemas::PrecisionColumns& columns : part.columns) {
         const double distorted = options.flatten * z + options.noise * random.normal();
         columns.logits.push_back(static_cast<float>(distorted));
@@ -70,6 +85,31 @@ inline schemas::TracePart make_trace(const TraceOptions& options) {
   }
   statistics::recompute_columns(part, 0.95);
   return part;
+}
+
+/// Both traces as one, the units of the second in another domain.
+inline schemas::TracePart joined(schemas::TracePart first, const schemas::TracePart& second,
+                                 const std::string& domain) {
+  const auto append = [](auto& to, const auto& from) {
+    to.insert(to.end(), from.begin(), from.end());
+  };
+  for (schemas::TraceUnit unit : second.units) {
+    unit.domain = domain;
+    unit.first_step += first.steps();
+    unit.first_token += static_cast<std::int64_t>(first.tokens.size());
+    first.units.push_back(unit);
+  }
+  const auto units = static_cast<std::int32_t>(first.units.size() - second.units.size());
+  for (const std::int32_t unit : second.step_unit) first.step_unit.push_back(unit + units);
+  append(first.tokens, second.tokens);
+  append(first.step_position, second.step_position);
+  append(first.step_target, second.step_target);
+  append(first.reference.logits, second.reference.logits);
+  for (std::size_t p = 0; p < first.columns.size(); ++p) {
+    append(first.columns[p].logits, second.columns[p].logits);
+  }
+  statistics::recompute_columns(first, 0.95);
+  return first;
 }
 
 inline schemas::Config make_config(const std::vector<std::string>& precisions = {"A"}) {

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "runtime/models.hpp"
+#include "statistics/step_context.hpp"
 #include "statistics/window.hpp"
 #include "tests/trainer/data.hpp"
 #include "trainer/corrector_objective.hpp"
@@ -138,7 +139,8 @@ TEST(CorrectorObjective, GradientEqualsDifferenceQuotients) {
                                             {"extended", 1.0, 37, {1.0, 0.1, 1e-2}, {6, 5}},
                                             {"extended", 1.0, 40, {1.0, 1.0, 1e-4}, {}}};
   for (const ObjectiveCase& c : cases) {
-    const Fixture s(c.objective, c.temperature, c.window);
+    Fixture s(c.objective, c.temperature, c.window);
+    s.samples.weight[7] = 0.25f;
     const MlpShape shape(kDetectorWidth, kCandidateWidth, c.hidden, 0);
     const MlpShape mass(0, kDetectorWidth, c.hidden, shape.end());
     const bool extended = c.objective == "extended";
@@ -185,7 +187,9 @@ TEST(CorrectorObjective, ShortWindowsAreTheirOwn) {
 }
 
 TEST(CorrectorObjective, LossIsASumOverSteps) {
-  const Fixture s("extended");
+  Fixture s("extended");
+  for (std::size_t i = 0; i < s.samples.weight.size(); ++i)
+    s.samples.weight[i] = static_cast<float>(i % 3) * 0.5f;
   const MlpShape shape(kDetectorWidth, kCandidateWidth, {6, 5}, 0);
   const MlpShape mass(0, kDetectorWidth, {6, 5}, shape.end());
   const CorrectorObjective<float> objective(s.samples, s.standardisation, shape, &mass,
@@ -201,9 +205,12 @@ TEST(CorrectorObjective, LossIsASumOverSteps) {
 
 /// What the loss sees is what the runtime serves: with pairs and regularisation off, the extended
 /// loss of a step is the KL over window and tail of the runtime's own edit, to the last bit.
-TEST(CorrectorObjective, EditsAsTheRuntimeDoes) {
-  const Fixture s("extended");
-  const MlpShape shape(kDetectorWidth, kCandidateWidth, {16, 8}, 0);
+void expect_edits_of_the_runtime(const std::vector<std::string>& inputs) {
+  Fixture s("extended");
+  s.config.corrector.inputs = inputs;
+  s.samples = make_samples(s.trace, 0, s.config, 0.9, 21);
+  s.standardisation = standardisation(s.samples);
+  const MlpShape shape(kDetectorWidth, s.samples.own_inputs(), {16, 8}, 0);
   const MlpShape mass(0, kDetectorWidth, {16, 8}, shape.end());
   const auto parameters = random_parameters<float>(mass.end(), 0.3, 2);
   const CorrectorObjective<float> objective(s.samples, s.standardisation, shape, &mass, {});
@@ -212,16 +219,27 @@ TEST(CorrectorObjective, EditsAsTheRuntimeDoes) {
   mass.store(parameters, s.standardisation.mean, s.standardisation.scale, "c.mass", tensors);
   schemas::NetworkInfo info;
   info.architecture = "mlp", info.tensors = "c", info.layers = 3, info.mass = true;
+  info.inputs = inputs;
   const runtime::Corrector corrector(info, tensors);
-  std::vector<float> scratch(corrector.scratch_floats(21)), z(21);
+  runtime::Corrector::Scratch scratch = corrector.scratch(21);
+  std::vector<float> z(21);
+  statistics::StepWindow columns;
+  statistics::StepContext context;
   for (std::int32_t step = 0; step < 64; ++step) {
     const auto window = s.samples.window_of(step);
-    corrector.deltas(s.samples.features.data() + step * kDetectorWidth, window, s.samples.lse[step],
-                     z.data(), scratch.data());
+    const float* const phi = s.samples.features.data() + step * kDetectorWidth;
+    columns.assign(s.trace, 0, step, 0.9, 21);
+    corrector.deltas({phi, window, s.samples.lse[step], columns.ids(), &context.at(s.trace, step)},
+                     z.data(), scratch);
     for (std::size_t i = 0; i < z.size(); ++i) z[i] = window[i] + z[i];
     EXPECT_EQ(objective.chunk({&step, 1}, parameters.data(), nullptr),
               window_kl(z.data(), s.samples.target_of(step), 1.0, static_cast<float*>(nullptr)));
   }
+}
+
+TEST(CorrectorObjective, EditsAsTheRuntimeDoes) {
+  expect_edits_of_the_runtime({"logits"});
+  expect_edits_of_the_runtime({"logits", "context"});
 }
 
 }  // namespace

@@ -71,6 +71,66 @@ TEST(TrainCorrector, LearnsAKnownRepair) {
   }
 }
 
+/// A quantised decode that forgot what it copies: the text repairs it, the logits cannot.
+TEST(TrainCorrector, LearnsToCopyFromTheContext) {
+  testing::TraceOptions options;
+  options.vocab = options.top = 40;
+  options.units = 8, options.steps_per_unit = 60;
+  options.flatten = 1.0, options.copying = 4.0;
+  schemas::Config config = testing::make_config();
+  config.training.learning_rate = 0.01;
+  const auto share_left = [&](const std::vector<std::string>& inputs) {
+    config.corrector.inputs = inputs;
+    Warnings progress;
+    const auto trained = train_corrector(config, data_of(config, options, 40), progress);
+    EXPECT_EQ(trained.info.inputs, inputs);
+    return *trained.figures.kl_after / *trained.figures.kl_before;
+  };
+  EXPECT_GT(share_left({"logits"}), 0.8);
+  EXPECT_LT(share_left({"logits", "context"}), 0.5);
+}
+
+/// Novels flattened, code sharpened: what repairs novels harms code.
+TEST(TrainCorrector, ThatHarmsADomainIsDropped) {
+  schemas::Config config = testing::make_config();
+  config.training.learning_rate = 0.01;
+  testing::TraceOptions options;
+  options.units = 12;
+  PrecisionData data = data_of(config, options);
+  testing::TraceOptions code = options;
+  code.split = "validation", code.units = 3, code.seed = 5, code.flatten = 1.2;
+  data.validation_trace = testing::joined(testing::make_trace({.units = 12, .split = "validation"}),
+                                          testing::make_trace(code), "code");
+  data.validation = make_samples(data.validation_trace, 0, config, 0.9, 21);
+  Warnings progress;
+  const auto trained = train_corrector(config, data, progress);
+  EXPECT_EQ(trained.info.architecture, "none");
+  EXPECT_TRUE(trained.tensors.empty());
+  EXPECT_EQ(trained.figures.kl_after, trained.figures.kl_before);
+  EXPECT_TRUE(trained.figures.domains.at("code").harmed);
+  EXPECT_FALSE(trained.figures.domains.at("d").harmed);
+  ASSERT_EQ(progress.messages.size(), 1u);
+  EXPECT_THAT(progress.messages[0], HasSubstr("makes validation steps worse in code (KL "));
+}
+
+TEST(TrainCorrector, StepsCountAsTheirSourceOrDomainWeighs) {
+  schemas::Config config = testing::make_config();
+  testing::TraceOptions options;
+  const auto trace =
+      testing::joined(testing::make_trace(options), testing::make_trace(options), "code");
+  const auto weights = [&] { return make_samples(trace, 0, config, 0.9, 21).weight; };
+  EXPECT_EQ(weights(), std::vector<float>(128, 1.0f));
+  config.training.weights = {{"code", 0.5}, {"d", 1.5}};
+  EXPECT_EQ(weights().front(), 1.5f);
+  EXPECT_EQ(weights().back(), 0.5f);
+  config.training.weights = {{"code", 0.0}};
+  EXPECT_EQ(weights().front(), 2.0f);                     // mean 1
+  config.training.weights = {{"s", 3.0}, {"code", 0.0}};  // the source comes first
+  EXPECT_EQ(weights(), std::vector<float>(128, 1.0f));
+  config.training.weights = {{"s", 0.0}};
+  EXPECT_THROW(weights(), base::FailedError);
+}
+
 TEST(TrainDetector, FindsWhatMakesStepsRisky) {
   const schemas::Config config = testing::make_config();
   testing::TraceOptions options;

@@ -22,6 +22,7 @@ extern "C" {
 #endif
 
 typedef struct dgap_bundle dgap_bundle;     /* an opened bundle; immutable, shared by threads */
+typedef struct dgap_context dgap_context;   /* the token ids of one sequence; one thread at a time */
 typedef struct dgap_restorer dgap_restorer; /* one precision of a bundle, with scratch: one per thread */
 
 typedef enum dgap_status {
@@ -82,9 +83,35 @@ DGAP_API void dgap_restorer_destroy(dgap_restorer* restorer);
  * from DGAP_RESTORE to DGAP_REJECTED in dgap_restorer_restore, if its correction is not finite.) */
 DGAP_API dgap_status dgap_restorer_score(dgap_restorer* restorer, const dgap_logits* logits,
                                          dgap_result* results);
-/* Detector and corrector, in place. Logits outside the window keep every bit. */
+/* Detector and corrector, in place. Logits outside the window keep every bit.
+ * DGAP_INVALID_ARGUMENT for a restorer that takes the context. */
 DGAP_API dgap_status dgap_restorer_restore(dgap_restorer* restorer, const dgap_logits* logits,
                                            dgap_result* results);
+
+/* Correctors may look at the text before a row: 1 where dgap_restorer_restore_in_context is needed. */
+DGAP_API int32_t dgap_restorer_takes_context(const dgap_restorer* restorer);
+/* The same as dgap_restorer_restore, with the text before every row: contexts[r] holds all ids up to
+ * and including the one that row r was computed from. Rows may share a context. Contexts are read
+ * only. Where the restorer takes none, they are not looked at. No allocation; time per row has a
+ * bound that does not depend on the length of the text. */
+DGAP_API dgap_status dgap_restorer_restore_in_context(dgap_restorer* restorer,
+                                                      const dgap_context* const* contexts,
+                                                      const dgap_logits* logits,
+                                                      dgap_result* results);
+
+/* A sequence's ids, indexed: 8 bytes per token and 8 per vocabulary entry of the bundle. `capacity`
+ * tokens fit without another allocation; more are accepted at amortised constant cost per token.
+ * Failed calls change nothing. It outlives the bundle if need be. */
+DGAP_API dgap_status dgap_context_create(const dgap_bundle* bundle, int64_t capacity,
+                                         dgap_context** context);
+DGAP_API void dgap_context_destroy(dgap_context* context); /* NULL is fine */
+/* Forgets everything and begins with the prompt's ids. */
+DGAP_API dgap_status dgap_context_begin(dgap_context* context, const int32_t* ids, int64_t count);
+/* Appends ids: what was sampled, or what a speculative decoder proposes. */
+DGAP_API dgap_status dgap_context_accept(dgap_context* context, const int32_t* ids, int64_t count);
+/* Takes back the last `count` ids, as if they had never been accepted. */
+DGAP_API dgap_status dgap_context_roll_back(dgap_context* context, int64_t count);
+DGAP_API int64_t dgap_context_length(const dgap_context* context); /* 0 for NULL */
 
 #ifdef __cplusplus
 }

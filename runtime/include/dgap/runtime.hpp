@@ -62,6 +62,44 @@ class Bundle {
   std::unique_ptr<dgap_bundle, Close> bundle_;
 };
 
+/// The token ids of one sequence, for correctors that take the context. One thread at a time.
+///
+///     dgap::Context context(bundle);
+///     context.begin(prompt);
+///     restorer.restore(row, context);   // row: logits after the last id of the context
+///     context.accept(sampled);          // context.roll_back(n) for what is rejected
+class Context {
+ public:
+  /// `capacity` tokens fit without another allocation.
+  explicit Context(const Bundle& bundle, std::int64_t capacity = 0) {
+    dgap_context* context = nullptr;
+    detail::check(dgap_context_create(bundle.handle(), capacity, &context));
+    context_.reset(context);
+  }
+
+  void begin(std::span<const std::int32_t> ids) {
+    detail::check(dgap_context_begin(context_.get(), ids.data(), size(ids)));
+  }
+  void accept(std::span<const std::int32_t> ids) {
+    detail::check(dgap_context_accept(context_.get(), ids.data(), size(ids)));
+  }
+  void accept(std::int32_t id) { accept({&id, 1}); }
+  void roll_back(std::int64_t count) {
+    detail::check(dgap_context_roll_back(context_.get(), count));
+  }
+  std::int64_t length() const noexcept { return dgap_context_length(context_.get()); }
+  const dgap_context* handle() const noexcept { return context_.get(); }
+
+ private:
+  static std::int64_t size(std::span<const std::int32_t> ids) {
+    return static_cast<std::int64_t>(ids.size());
+  }
+  struct Destroy {
+    void operator()(dgap_context* context) const noexcept { dgap_context_destroy(context); }
+  };
+  std::unique_ptr<dgap_context, Destroy> context_;
+};
+
 /// One precision of a bundle, with the scratch of one thread. The bundle may be closed before it.
 class Restorer {
  public:
@@ -83,6 +121,19 @@ class Restorer {
     detail::check(dgap_restorer_restore(restorer_.get(), &logits, results.data()));
   }
 
+  /// Whether rows can be corrected only with the text before them.
+  bool takes_context() const noexcept { return dgap_restorer_takes_context(restorer_.get()) != 0; }
+  /// The same as restore(logits, results), with the text before every row.
+  void restore(const dgap_logits& logits, std::span<const dgap_context* const> contexts,
+               std::span<dgap_result> results) {
+    require(logits, results);
+    if (static_cast<std::int64_t>(contexts.size()) < logits.rows) {
+      throw RuntimeError(DGAP_INVALID_ARGUMENT, "there are fewer contexts than rows");
+    }
+    detail::check(dgap_restorer_restore_in_context(restorer_.get(), contexts.data(), &logits,
+                                                   results.data()));
+  }
+
   /// One contiguous row of f32.
   dgap_result score(std::span<const float> row) {
     dgap_result result;
@@ -92,6 +143,12 @@ class Restorer {
   dgap_result restore(std::span<float> row) {
     dgap_result result;
     restore(view(row.data(), row.size()), {&result, 1});
+    return result;
+  }
+  dgap_result restore(std::span<float> row, const Context& context) {
+    dgap_result result;
+    const dgap_context* const text = context.handle();
+    restore(view(row.data(), row.size()), {&text, 1}, {&result, 1});
     return result;
   }
 

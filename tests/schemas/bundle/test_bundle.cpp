@@ -164,7 +164,11 @@ TEST_F(BundleTest, WritesNothingThatWouldNotBeRead) {
        [](Bundle& b) { b.precisions.at("mlp").detector.architecture = "tree"; }},
       {"layers: is 1; expected an integer from 2 to 16",
        [](Bundle& b) { b.precisions.at("mlp").detector.layers = 1; }},
-      {"inputs: is [\"logits\",\"context\"]",
+      {"inputs: is [\"context\",\"logits\"]",
+       [](Bundle& b) {
+         b.precisions.at("mlp").corrector.inputs = {"context", "logits"};
+       }},
+      {"mlp.corrector.shape.mean: has shape [27]; expected [52]",
        [](Bundle& b) {
          b.precisions.at("mlp").corrector.inputs = {"logits", "context"};
        }},

@@ -249,8 +249,8 @@ TEST_F(HostileBundle, VersionsAreChecked) {
   const std::string runtime = unsupported([](json& m) { m["min_runtime_version"] = "99.0.0"; });
   EXPECT_THAT(runtime, ::testing::AllOf(HasSubstr("99.0.0"), HasSubstr("0.1.0")));
   put("manifest.json", whole);
-  EXPECT_THAT(unsupported([](json& m) { m["required_features"] = {"context"}; }),
-              HasSubstr("context"));
+  EXPECT_THAT(unsupported([](json& m) { m["required_features"] = {"context-99"}; }),
+              HasSubstr("context-99"));
   put("manifest.json", whole);
   EXPECT_THAT(unsupported([](json& m) { m["features"]["version"] = 2; }),
               HasSubstr("features.version"));

@@ -177,6 +177,15 @@ class Documenter {
     return {"number", std::string(rule.low_open ? "(" : "[") + base::number(rule.low) + ", " +
                           base::number(rule.high) + (rule.high_open ? ")" : "]")};
   }
+  static TypeAndRange describe(Json& property, const std::map<std::string, double>&,
+                               const RealRange& rule) {
+    Json number;
+    const auto [type, range] = describe(number, 0.0, rule);
+    property.update({{"type", "object"},
+                     {"propertyNames", {{"pattern", "^(?!\\.{1,2}$)[A-Za-z0-9._-]+$"}}},
+                     {"additionalProperties", number}});
+    return {"mapping of names to numbers", range};
+  }
   static TypeAndRange describe(Json& property, const std::string&, const Text&) {
     property.update({{"type", "string"}, {"minLength", 1}});
     return {"text", "not empty"};

@@ -200,8 +200,12 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"detector: {hidden: []}\n",
                 "c.yaml:4: detector.hidden: must have 1 to 8 items, has 0"},
         Refused{"corrector: {inputs: []}\n", "c.yaml:4: corrector.inputs: must contain logits"},
-        Refused{"corrector: {inputs: [logits, context]}\n",
-                "c.yaml:4: corrector.inputs.1: \"context\" is not built in this version"},
+        Refused{"corrector: {inputs: [logits, tokens]}\n",
+                "c.yaml:4: corrector.inputs.1: \"tokens\" is not built in this version"},
+        Refused{"training: {weights: {books: -1}}\n",
+                "c.yaml:4: training.weights.books: must be in [0, 1e+06], got -1"},
+        Refused{"training: {weights: {a b: 1}}\n", "c.yaml:4: training.weights.a b: "},
+        Refused{"training: {weights: [1]}\n", "c.yaml:4: training.weights: expected a mapping of keys, got a list"},
         Refused{"corrector: {inputs: [logits, logits]}\n",
                 "c.yaml:4: corrector.inputs.1: \"logits\" is given twice"},
         Refused{"corrector: {architecture: transformer}\n",
@@ -231,6 +235,15 @@ INSTANTIATE_TEST_SUITE_P(
                 "c.yaml:4: threshold.policy: \"budget\" is not built in this version"},
         Refused{"threshold: {value: 1.5}\n",
                 "c.yaml:4: threshold.value: must be in [0, 1], got 1.5"}));
+
+TEST(ConfigReader, WeightsAreNamesAndNumbers) {
+  const Config c = parsed(
+      "model: {path: m}\ncorpus: {path: b}\nprecisions: [K4V4]\n"
+      "training: {weights: {books: 1, retrieval-2: 0.1}}\n");
+  EXPECT_EQ(c.training.weights,
+            (std::map<std::string, double>{{"books", 1.0}, {"retrieval-2", 0.1}}));
+  EXPECT_EQ(parse_config(to_yaml(c), "again.yaml").training.weights, c.training.weights);
+}
 
 TEST(ConfigReader, SettingsOfQuantizers) {
   const Config c = parsed(
