@@ -83,6 +83,20 @@ std::string figures(const std::vector<CardEntry>& entries, const ValidationBasis
   return text + "\n";
 }
 
+/// What is promised about the share of steps made worse, where something is.
+std::string guarantees(const std::vector<CardEntry>& entries) {
+  std::string text;
+  for (const CardEntry& entry : entries) {
+    const schemas::WorseBound& worse = entry.threshold->worse;
+    if (!worse.limit || entry.threshold->mode == "off") continue;
+    text += "- " + entry.name + ": at most " + fixed(*worse.limit, 3) +
+            " of the steps of a book like the " + counted(worse.books, "validation book") +
+            " are made worse, on average over such books, with probability " +
+            base::number(worse.confidence) + " over the choice of those books.\n";
+  }
+  return text.empty() ? text : "## Guarantee\n\n" + text + "\n";
+}
+
 constexpr const char* kLimits =
     "## Limits\n\n"
     "- The figures come from the steps that also chose the window, the epoch and tau: they are "
@@ -134,7 +148,7 @@ std::string model_card(const schemas::BaseModel& model, const std::vector<CardEn
          "- model file SHA-256: `" +
          model.model_sha256 + "`\n- tokenizer SHA-256: `" + model.tokenizer_sha256 +
          "`\n- vocabulary: " + std::to_string(model.vocab_size) + "\n\n" + figures(entries, basis) +
-         kLimits;
+         guarantees(entries) + kLimits;
 }
 
 }  // namespace dgap::calibrator

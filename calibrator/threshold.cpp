@@ -119,15 +119,39 @@ const schemas::WindowResult& window_of(const schemas::Windows& windows,
   return found->second;
 }
 
-void warn_if_off(const std::string& precision, const schemas::ThresholdResult& result,
-                 base::Progress& progress) {
+/// Says where the policy could not have what it asks for.
+void warn(const std::string& precision, const schemas::ThresholdResult& result,
+          const schemas::ThresholdConfig& config, base::Progress& progress) {
+  const std::string tau = "tau = " + base::number(result.tau), of = "precision " + precision + ": ";
+  if (result.policy == "fixed" && result.tau > config.value) {
+    progress.warn(of + "tau is raised from " + base::number(config.value) + " to " +
+                  base::number(result.tau) + ", where at most threshold.worse_share = " +
+                  base::number(config.worse_share) + " of the steps are made worse");
+  }
+  const auto chosen = std::find(result.curve.tau.begin(), result.curve.tau.end(), result.tau);
+  const double drift = result.curve.drift[chosen - result.curve.tau.begin()];
+  if (result.policy == "target" && drift > config.target) {
+    progress.warn(of + "threshold.target = " + base::number(config.target) +
+                  " cannot be reached: the least drift of validation steps is " +
+                  base::number(drift));
+  }
   if (result.mode != "off") return;
-  progress.warn(
-      "precision " + precision + ": the corrector is switched off: " +
-      (result.policy == "fixed"
-           ? "at tau = " + base::number(result.tau) +
-                 " it makes the mean KL of validation steps worse"
-           : std::string("no threshold removes more KL from validation steps than it costs")));
+  const std::string why =
+      result.policy == "target" && result.drift_before <= config.target
+          ? "the drift of validation steps is at most threshold.target without it"
+      : result.tau < 1.0 ? "at " + tau + " it makes the mean KL of validation steps worse"
+                         : "no threshold removes more KL from validation steps than it costs";
+  progress.warn(of + "the corrector is switched off: " + why);
+}
+
+void require_books(const ValidationTraces& traces, const schemas::ThresholdConfig& config) {
+  const std::int64_t books = traces.books();
+  if (config.worse_share >= 1.0 || books >= statistics::kEnoughBooks) return;
+  throw base::UsageError("threshold.worse_share = " + base::number(config.worse_share) +
+                         " asks for a guarantee, which needs at least 20 validation books; the "
+                         "traces hold " +
+                         std::to_string(books) +
+                         "; collect more books, or set threshold.worse_share: 1");
 }
 
 }  // namespace
@@ -138,6 +162,7 @@ void threshold(const schemas::Config& config, base::Progress& progress) {
   if (stage.done()) return progress.info("threshold: up to date");
 
   const ValidationTraces traces(config);
+  require_books(traces, config.threshold);
   const schemas::Windows windows = schemas::read_windows(run / "windows.json");
   std::vector<Networks> networks;
   for (const std::string& name : traces.precisions()) {
@@ -147,16 +172,19 @@ void threshold(const schemas::Config& config, base::Progress& progress) {
   }
   progress.begin("threshold", traces.parts(), "parts");
   std::vector<std::vector<StepOutcome>> outcomes(networks.size());
+  ClusterBuilder builder;
   traces.for_each_part(true, [&](const schemas::TracePart& part, const auto& steps) {
+    builder.add(part, steps);
     for (std::size_t p = 0; p < networks.size(); ++p) {
       append_outcomes(networks[p], part, p, steps, outcomes[p]);
     }
     progress.advance(1);
   });
+  const statistics::Clusters books = builder.clusters();
   schemas::Thresholds thresholds;
   for (std::size_t p = 0; p < networks.size(); ++p) {
-    schemas::ThresholdResult result = choose_threshold(outcomes[p], config.threshold);
-    warn_if_off(traces.precisions()[p], result, progress);
+    schemas::ThresholdResult result = choose_threshold(outcomes[p], config.threshold, books);
+    warn(traces.precisions()[p], result, config.threshold, progress);
     thresholds.emplace(traces.precisions()[p], std::move(result));
   }
   progress.end();

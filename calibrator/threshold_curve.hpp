@@ -3,6 +3,7 @@
 
 #include "schemas/config/config.hpp"
 #include "schemas/results/results.hpp"
+#include "statistics/resampling.hpp"
 #include "statistics/window.hpp"
 
 namespace dgap::calibrator {
@@ -15,10 +16,18 @@ struct StepOutcome {
 
 /// The curve over tau and the tau that the policy chooses. A step is corrected iff risk > tau, so
 /// steps of one score stand together: there is one threshold per distinct score, and it corrects
-/// the steps above that score. Policy `tradeoff` maximises mean KL removed - cost x rate (ties: the
-/// higher tau); it is `off` when no threshold gains anything. Policy `fixed` is `off` where the
-/// corrector makes the mean KL worse. Scores are finite; there is at least one step.
+/// the steps above that score. Of equals the higher tau. Policies: `fixed`; `budget`, the most KL
+/// removed at a rate of at most `budget`; `target`, the least rate whose drift is at most `target`
+/// (the least drift where none is); `tradeoff`, the most mean KL removed - cost x rate. The mode is
+/// `off` where no threshold gains anything, or where the corrector makes the mean KL worse.
+///
+/// With threshold.worse_share only thresholds are considered for which the share of a book's steps
+/// made worse is below it with probability worse_confidence: fixed-sequence testing from tau = 1
+/// down with Hoeffding-Bentkus p-values (arXiv:2110.01052); since that share only grows as tau
+/// falls, all of them hold at once. `books` are the clusters of `steps`; none of this is given when
+/// they are approximate. Scores are finite; there is at least one step.
 schemas::ThresholdResult choose_threshold(std::span<const StepOutcome> steps,
-                                          const schemas::ThresholdConfig& config);
+                                          const schemas::ThresholdConfig& config,
+                                          const statistics::Clusters& books = {{}, 0, true});
 
 }  // namespace dgap::calibrator

@@ -21,6 +21,7 @@ class ValidationTraces {
   const std::vector<std::string>& precisions() const { return precisions_; }
   const schemas::TraceHeader& header() const { return traces_.header(); }
   std::int64_t parts() const { return static_cast<std::int64_t>(parts_.size()); }
+  std::int64_t books() const { return traces_.books(split_); }
 
   /// Calls visit(part, rows of validation steps) for the parts in order. Between them it looks
   /// whether a stop was asked for.

@@ -58,7 +58,7 @@ void evaluate_precision(const schemas::Config& config, const schemas::TraceSet& 
   if (entry == bundle.precisions.end()) {
     throw base::FailedError("the bundle has no precision '" + name + "'; run `dgap export` again");
   }
-  const std::vector<Outcome> all = outcomes(trace, 0, entry->second, bundle.tensors);
+  const std::vector<Outcome> all = outcomes(trace, 0, entry->second, bundle.tensors, config.run.seed);
   const statistics::Clusters clusters = statistics::clusters(trace);
   const double tau = entry->second.tau;
   json figure = figures(all, tau);

@@ -1,12 +1,15 @@
 #include "evaluator/figures.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "statistics/reliability.hpp"
 
 namespace dgap::evaluator {
 namespace {
@@ -25,13 +28,39 @@ struct Figure {
 
 bool is_risky(const Outcome& o) { return o.risky; }
 
-/// perplexity, kl, drift, drift_risky, top1_agreement of one kind of decode.
-void add_decode(std::vector<Figure>& list, const std::string& group, std::function<Metrics(const Outcome&)> of) {
-  list.push_back({group, "perplexity", [of](const Outcome& o) { return of(o).nll; }, nullptr, true});
-  list.push_back({group, "kl", [of](const Outcome& o) { return of(o).kl; }});
-  list.push_back({group, "drift", [of](const Outcome& o) { return of(o).drift; }});
-  list.push_back({group, "drift_risky", [of](const Outcome& o) { return of(o).drift; }, is_risky});
-  list.push_back({group, "top1_agreement", [of](const Outcome& o) { return of(o).top1 ? 1.0 : 0.0; }});
+using Field = double (*)(const Metrics&);
+
+/// perplexity, kl, drift, drift_risky, top1_agreement of one kind of decode, from the means of the
+/// metrics' fields over its draws.
+void add_fields(std::vector<Figure>& list, const std::string& group,
+                const std::function<double(const Outcome&, Field)>& of) {
+  const auto mean_of = [of](Field field) {
+    return [of, field](const Outcome& o) { return of(o, field); };
+  };
+  const Field nll = [](const Metrics& m) { return m.nll; };
+  const Field kl = [](const Metrics& m) { return m.kl; };
+  const Field drift = [](const Metrics& m) { return m.drift; };
+  const Field top1 = [](const Metrics& m) { return m.top1 ? 1.0 : 0.0; };
+  list.push_back({group, "perplexity", mean_of(nll), nullptr, true});
+  list.push_back({group, "kl", mean_of(kl)});
+  list.push_back({group, "drift", mean_of(drift)});
+  list.push_back({group, "drift_risky", mean_of(drift), is_risky});
+  list.push_back({group, "top1_agreement", mean_of(top1)});
+}
+
+void add_decode(std::vector<Figure>& list, const std::string& group,
+                const std::function<Metrics(const Outcome&)>& of) {
+  add_fields(list, group, [of](const Outcome& o, Field field) { return field(of(o)); });
+}
+
+using Draws = std::array<Metrics, kNoiseSeeds>;
+
+void add_draws(std::vector<Figure>& list, const std::string& group, Draws Outcome::*draws) {
+  add_fields(list, group, [draws](const Outcome& o, Field field) {
+    double sum = 0.0;
+    for (const Metrics& draw : o.*draws) sum += field(draw);
+    return sum / kNoiseSeeds;
+  });
 }
 
 std::vector<Figure> all_figures(double tau) {
@@ -44,6 +73,12 @@ std::vector<Figure> all_figures(double tau) {
   add_decode(list, "oracle_risky", [](const Outcome& o) { return o.risky ? o.oracle : o.quantized; });
   add_decode(list, "oracle_all", [](const Outcome& o) { return o.oracle; });
   add_decode(list, "oracle_common", [](const Outcome& o) { return o.oracle_common; });
+  add_decode(list, "oracle_raw", [](const Outcome& o) { return o.oracle_raw; });
+  add_decode(list, "oracle_detector", [](const Outcome& o) { return o.risky ? o.always : o.quantized; });
+  add_decode(list, "quantized_ranking", [](const Outcome& o) { return o.quantized_ranking; });
+  add_decode(list, "shift", [](const Outcome& o) { return o.shift; });
+  add_draws(list, "noise", &Outcome::noise);
+  add_draws(list, "noise_resorted", &Outcome::noise_resorted);
   list.push_back({"restored", "correction_rate", [](const Outcome& o) { return o.corrected ? 1.0 : 0.0; }});
   list.push_back({"restored", "kl_worse_share",
                   [](const Outcome& o) { return o.restored.kl > o.quantized.kl ? 1.0 : 0.0; }});
@@ -53,6 +88,7 @@ std::vector<Figure> all_figures(double tau) {
   list.push_back({"detector", "recall", [fires](const Outcome& o) { return fires(o) ? 1.0 : 0.0; }, is_risky});
   list.push_back({"coverage", "mean", [](const Outcome& o) { return o.coverage; }});
   list.push_back({"", "positive_rate", [](const Outcome& o) { return o.risky ? 1.0 : 0.0; }});
+  list.push_back({"", "low_coverage_rate", [](const Outcome& o) { return o.covered ? 0.0 : 1.0; }});
   list.push_back({"", "uncovered_rate", [](const Outcome& o) { return o.uncovered ? 1.0 : 0.0; }});
   return list;
 }
@@ -76,11 +112,22 @@ void put(json& object, const Figure& figure, json value) {
   (figure.group.empty() ? object : object[figure.group])[figure.name] = std::move(value);
 }
 
-double detector_auc(std::span<const Outcome> outcomes) {
+json finite(std::span<const double> values) {
+  json list = json::array();
+  for (const double value : values) list.push_back(finite(value));
+  return list;
+}
+
+/// AUC, and how well the risk works as a probability.
+void add_detector(std::span<const Outcome> outcomes, json& detector) {
   std::vector<float> scores;
   std::vector<std::uint8_t> labels;
   for (const Outcome& o : outcomes) scores.push_back(o.risk), labels.push_back(o.risky ? 1 : 0);
-  return statistics::auc(scores, labels);
+  detector["auc"] = finite(statistics::auc(scores, labels));
+  const statistics::Reliability r = statistics::reliability(scores, labels);
+  detector["calibration_error"] = finite(r.error);
+  detector["reliability"] = {
+      {"score", finite(r.score)}, {"frequency", finite(r.frequency)}, {"steps", r.count}};
 }
 
 json coverage_quantiles(std::span<const Outcome> outcomes) {
@@ -89,11 +136,33 @@ json coverage_quantiles(std::span<const Outcome> outcomes) {
   std::sort(values.begin(), values.end());
   json object = json::object();
   for (const int percent : {5, 25, 50, 75, 95}) {
-    if (values.empty()) continue;
-    const auto index = (values.size() - 1) * static_cast<std::size_t>(percent) / 100;
-    object[std::to_string(percent)] = values[index];
+    if (!values.empty()) {
+      object[std::to_string(percent)] = statistics::quantile(values, percent / 100.0);
+    }
   }
   return object;
+}
+
+/// Mean KL of every draw of a noise control.
+json kl_of_draws(std::span<const Outcome> outcomes, Draws Outcome::*draws) {
+  json list = json::array();
+  for (int i = 0; i < kNoiseSeeds; ++i) {
+    double sum = 0.0;
+    for (const Outcome& o : outcomes) sum += (o.*draws)[i].kl;
+    list.push_back(finite(sum / static_cast<double>(outcomes.size())));
+  }
+  return list;
+}
+
+/// What the shift changes, which should be nothing.
+void add_shift_changes(std::span<const Outcome> outcomes, json& shift) {
+  double largest = 0.0, changed = 0.0;
+  for (const Outcome& o : outcomes) {
+    largest = std::max(largest, std::fabs(o.shift.kl - o.quantized.kl));
+    changed += o.shift.top1 != o.quantized.top1 ? 1.0 : 0.0;
+  }
+  shift["largest_kl_change"] = largest;
+  shift["top1_changed"] = changed;
 }
 
 }  // namespace
@@ -104,7 +173,11 @@ json figures(std::span<const Outcome> outcomes, double tau) {
     const auto value = mean(outcomes, figure);
     put(object, figure, value ? finite(*value) : json(nullptr));
   }
-  object["detector"]["auc"] = finite(detector_auc(outcomes));
+  add_detector(outcomes, object["detector"]);
+  add_shift_changes(outcomes, object["shift"]);
+  object["noise"]["kl_by_draw"] = kl_of_draws(outcomes, &Outcome::noise);
+  object["noise_resorted"]["kl_by_draw"] = kl_of_draws(outcomes, &Outcome::noise_resorted);
+  object["by_coverage"] = by_coverage(outcomes);
   object["coverage"]["quantiles"] = coverage_quantiles(outcomes);
   return object;
 }
@@ -133,6 +206,38 @@ json intervals(std::span<const Outcome> outcomes, const statistics::Clusters& cl
       interval = {finite(ends[0]), finite(ends[1])};
     }
     put(object, figure, std::move(interval));
+  }
+  return object;
+}
+
+json by_coverage(std::span<const Outcome> outcomes) {
+  constexpr int kBins = 10;
+  struct Bin {
+    double count = 0, kl = 0, restored = 0, ceiling = 0, drift = 0, top1 = 0, corrected = 0;
+  };
+  std::array<Bin, kBins> bins;
+  for (const Outcome& o : outcomes) {
+    Bin& bin = bins[std::clamp(static_cast<int>(o.coverage * kBins), 0, kBins - 1)];
+    bin.count += 1.0;
+    bin.kl += o.quantized.kl;
+    bin.restored += o.restored.kl;
+    bin.ceiling += o.oracle.kl;
+    bin.drift += o.quantized.drift;
+    bin.top1 += o.quantized.top1 ? 1.0 : 0.0;
+    bin.corrected += o.corrected ? 1.0 : 0.0;
+  }
+  json object;
+  for (int i = 0; i < kBins; ++i) {
+    const Bin& bin = bins[i];
+    const auto mean = [&](double sum) { return finite(sum / bin.count); };
+    object["from"].push_back(static_cast<double>(i) / kBins);
+    object["share"].push_back(finite(bin.count / static_cast<double>(outcomes.size())));
+    object["kl"].push_back(mean(bin.kl));
+    object["kl_restored"].push_back(mean(bin.restored));
+    object["kl_ceiling"].push_back(mean(bin.ceiling));
+    object["drift"].push_back(mean(bin.drift));
+    object["top1_agreement"].push_back(mean(bin.top1));
+    object["correction_rate"].push_back(mean(bin.corrected));
   }
   return object;
 }

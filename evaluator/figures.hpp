@@ -10,14 +10,17 @@
 /// From outcomes to the figures of evaluation.json (schemas/results/results-format.md).
 namespace dgap::evaluator {
 
-/// Entry of one precision: steps, reference, quantized, restored, restored_always, oracle_risky,
-/// oracle_all, detector, coverage, positive_rate, uncovered_rate.
+/// Entry of one precision: steps, reference, every kind of decode (as decoded, restored, ceilings, controls),
+/// detector, coverage, by_coverage, positive_rate, low_coverage_rate, uncovered_rate.
 nlohmann::json figures(std::span<const Outcome> outcomes, double tau);
 
 /// The same shape with [low, high] in place of every mean: 95 % percentile bootstrap over books (over sites
 /// where there are fewer than 20 books).
 nlohmann::json intervals(std::span<const Outcome> outcomes, const statistics::Clusters& clusters, double tau,
                          std::uint64_t seed);
+
+/// Shares of steps and mean figures by coverage c_t(K_b), in ten bins of equal width.
+nlohmann::json by_coverage(std::span<const Outcome> outcomes);
 
 /// Mean KL before and after, and top-1 agreement, by decode step in at most 16 equal buckets.
 nlohmann::json by_step(std::span<const Outcome> outcomes, std::span<const std::int32_t> step_in_unit);

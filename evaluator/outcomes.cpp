@@ -4,8 +4,10 @@
 #include <tbb/parallel_for.h>
 
 #include <algorithm>
+#include <string>
 
 #include "base/stop.hpp"
+#include "evaluator/controls.hpp"
 #include "runtime/features.hpp"
 #include "runtime/models.hpp"
 #include "statistics/step_context.hpp"
@@ -18,14 +20,33 @@ constexpr std::int64_t kStepsPerTask = 64;
 struct Scratch {
   statistics::StepWindow window;
   statistics::StepContext context;
-  std::vector<float> phi, delta, edited, detector;
+  std::vector<float> phi, delta, edited, resorted, detector;
   runtime::Corrector::Scratch corrector;
+  Noise noise;
 };
 
 Metrics oracle(Scratch& scratch) {
   const std::span edited(scratch.edited.data(), scratch.window.logits().size());
   scratch.window.oracle(edited);
   return scratch.window.after(edited);
+}
+
+void add_controls(Scratch& scratch, const std::string& stream, std::uint64_t seed, Outcome& result) {
+  constexpr float kShift = 3.0f;
+  const statistics::StepWindow& window = scratch.window;
+  const std::span edited(scratch.edited.data(), window.logits().size());
+  const std::span resorted(scratch.resorted.data(), edited.size());
+  quantized_ranking(window, edited);
+  result.quantized_ranking = window.after(edited);
+  shift(window, kShift, edited);
+  result.shift = window.after(edited);
+  result.oracle_raw = window.after(window.reference_logits());
+  for (int i = 0; i < kNoiseSeeds; ++i) {
+    base::Random random(seed + static_cast<std::uint64_t>(i), stream);
+    scratch.noise.draw(window, random, edited, resorted);
+    result.noise[i] = window.after(edited);
+    result.noise_resorted[i] = window.after(resorted);
+  }
 }
 
 Outcome outcome(const schemas::PrecisionEntry& entry, const runtime::Detector& detector,
@@ -38,6 +59,7 @@ Outcome outcome(const schemas::PrecisionEntry& entry, const runtime::Detector& d
   result.coverage = window.coverage();
   result.risky = window.risky(entry.epsilon, entry.rho_c);
   result.uncovered = window.uncovered(entry.epsilon, entry.rho_c);
+  result.covered = window.coverage() >= entry.rho_c;
   result.quantized = window.before();
 
   runtime::detector_features(logits, window.lse(), window.entropy(), scratch.phi.data());
@@ -60,9 +82,11 @@ Outcome outcome(const schemas::PrecisionEntry& entry, const runtime::Detector& d
 int common_window(const schemas::TracePart& trace) { return std::clamp(trace.top - 1, 1, 64); }
 
 std::vector<Outcome> outcomes(const schemas::TracePart& trace, std::size_t precision,
-                              const schemas::PrecisionEntry& entry, const schemas::Tensors& tensors) {
+                              const schemas::PrecisionEntry& entry, const schemas::Tensors& tensors,
+                              std::uint64_t seed) {
   const runtime::Detector detector(entry.detector, tensors);
   const runtime::Corrector corrector(entry.corrector, tensors);
+  const std::string& name = trace.precisions[precision].name;
   const int common = common_window(trace);
   const auto width = static_cast<std::size_t>(std::max(entry.window, common));
   std::vector<Outcome> results(static_cast<std::size_t>(trace.steps()));
@@ -72,6 +96,7 @@ std::vector<Outcome> outcomes(const schemas::TracePart& trace, std::size_t preci
     scratch.phi.resize(runtime::kDetectorWidth);
     scratch.delta.resize(width);
     scratch.edited.resize(width);
+    scratch.resorted.resize(width);
     scratch.detector.resize(detector.scratch_floats());
     scratch.corrector = corrector.scratch(entry.window);
     for (std::int64_t step = range.begin(); step != range.end(); ++step) {
@@ -80,6 +105,7 @@ std::vector<Outcome> outcomes(const schemas::TracePart& trace, std::size_t preci
       const runtime::Context* const context =
           corrector.takes_context() ? &scratch.context.at(trace, step) : nullptr;
       result = outcome(entry, detector, corrector, context, scratch);
+      add_controls(scratch, "noise/" + name + "/" + std::to_string(step), seed, result);
       scratch.window.assign(trace, precision, step, entry.alpha, common);
       result.oracle_common = oracle(scratch);
     }

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -14,6 +15,9 @@ using Metrics = statistics::StepWindow::Metrics;
 /// Window of the ceiling that does not depend on K_b: 64, less where the trace keeps fewer candidates.
 int common_window(const schemas::TracePart& trace);
 
+/// Draws of the noise controls, whose spread is reported.
+inline constexpr int kNoiseSeeds = 3;
+
 /// One step of one precision.
 struct Outcome {
   Metrics quantized;     // as decoded
@@ -21,17 +25,23 @@ struct Outcome {
   Metrics always;        // every step corrected, whatever the risk
   Metrics oracle;        // the reference's shape and window mass: the ceiling of any window corrector
   Metrics oracle_common;  // the same over common_window() candidates, to compare precisions by
+  // Controls (evaluator/controls.hpp).
+  Metrics quantized_ranking, shift;
+  Metrics oracle_raw;  // the reference's logits copied without aligning mass: a warning, no ceiling
+  std::array<Metrics, kNoiseSeeds> noise, noise_resorted;
   double reference_nll = 0;
   double coverage = 0;  // c_t(K_b), arXiv:2607.16248 Eq. 7
   float risk = 0;
   bool corrected = false;
   bool risky = false;      // y_t, Eq. 9
   bool uncovered = false;  // distorted and not covered
+  bool covered = false;    // coverage >= rho_c
 };
 
 /// Outcomes of all steps of `trace` (one precision read, `precision` its index) under the bundle's entry,
-/// through the runtime's own detector and corrector. Parallel over steps; the same for any thread count.
+/// through the runtime's own detector and corrector; `seed` is that of the noise controls. Parallel over steps; the same for any thread count.
 std::vector<Outcome> outcomes(const schemas::TracePart& trace, std::size_t precision,
-                              const schemas::PrecisionEntry& entry, const schemas::Tensors& tensors);
+                              const schemas::PrecisionEntry& entry, const schemas::Tensors& tensors,
+                              std::uint64_t seed);
 
 }  // namespace dgap::evaluator

@@ -8,6 +8,8 @@
 #include "base/version.hpp"
 #include "evaluator/evaluator.hpp"
 #include "evaluator/plots.hpp"
+#include "evaluator/report_controls.hpp"
+#include "evaluator/report_format.hpp"
 #include "evaluator/report_page.hpp"
 #include "schemas/results/results.hpp"
 
@@ -15,56 +17,6 @@ namespace dgap::evaluator {
 namespace {
 
 using nlohmann::json;
-
-/// A number of evaluation.json by path ("restored/kl"), NaN where it is null or absent.
-double at(const json& object, const std::string& path) {
-  const auto pointer = json::json_pointer("/" + path);
-  if (!object.contains(pointer) || !object.at(pointer).is_number()) return std::nan("");
-  return object.at(pointer).get<double>();
-}
-
-std::string fixed(double value, int digits) {
-  if (!std::isfinite(value)) return "–";
-  char buffer[48];
-  std::snprintf(buffer, sizeof buffer, "%.*f", digits, value);
-  return buffer;
-}
-
-/// KL spans four orders of magnitude: three significant digits.
-std::string significant(double value) {
-  if (!std::isfinite(value)) return "–";
-  char buffer[48];
-  std::snprintf(buffer, sizeof buffer, std::abs(value) < 1e-3 && value != 0 ? "%.1e" : "%.3g", value);
-  return buffer;
-}
-
-std::string percent(double share, int digits = 1) {
-  return std::isfinite(share) ? fixed(100 * share, digits) + "&nbsp;%" : "–";
-}
-
-/// "0.297 [0.285, 0.310]" as a title on the value.
-std::string with_interval(const json& entry, const json& interval, const std::string& path,
-                          std::string (*format)(double)) {
-  std::string title;
-  const auto pointer = json::json_pointer("/" + path);
-  if (interval.contains(pointer) && interval.at(pointer).is_array()) {
-    const json& ends = interval.at(pointer);
-    if (ends.size() == 2 && ends[0].is_number() && ends[1].is_number()) {
-      title = " title=\"95 % interval " + format(ends[0].get<double>()) + " to " + format(ends[1].get<double>()) + "\"";
-    }
-  }
-  return "<td" + title + ">" + format(at(entry, path)) + "</td>";
-}
-
-std::string one_digit(double v) { return fixed(v, 1); }
-std::string three_digits(double v) { return fixed(v, 3); }
-std::string share(double v) { return percent(v); }
-
-std::string row(const std::vector<std::string>& cells, const char* tag) {
-  std::string out = "<tr>";
-  for (const std::string& cell : cells) out += std::string("<") + tag + ">" + cell + "</" + tag + ">";
-  return out + "</tr>";
-}
 
 struct Inputs {
   schemas::Windows windows;
@@ -260,6 +212,9 @@ void report(const schemas::Config& config, base::Progress& progress) {
   page.repair = repair_table(in);
   page.thresholds = threshold_plots(in);
   page.by_step = step_plot(in);
+  page.controls = controls_table(in.evaluation, in.names);
+  page.by_coverage = coverage_plots(in.evaluation, in.names);
+  page.reliability = reliability_plot(in.evaluation, in.names);
   page.retrieval = retrieval_table(in);
   base::write_file_atomically(directory / "report.html", render(page));
   stage.finish({directory / "report.html"});

@@ -65,11 +65,20 @@ std::string render(const PageContent& c) {
   out += "<h2>The threshold</h2><p>From validation books, which also chose K<sub>b</sub> and stopped the training: "
          "these curves are optimistic; the tables above are from test books only.</p><div class=\"plots\">" +
          c.thresholds + "</div>";
-  out +=
-      "<h2>Retrieval</h2><p>Perplexity hides it: a cache can read fluently and no longer find a "
-      "number it was "
-      "told.</p><div class=\"scroll\">" +
-      c.retrieval + "</div>";
+  if (!c.reliability.empty()) {
+    out += "<div class=\"plots\">" + figure("Risk as a probability (test books)", c.reliability) + "</div>";
+  }
+  out += "<h2>Controls and ceilings</h2><p>KL of the same test steps when the window is edited in ways that tell what "
+         "matters, and its change against the uncorrected decode. Quantised ranking: the reference's values in the "
+         "quantised order. Noise: the reference's logits with noise as strong as the quantisation's, and the same values "
+         "sorted back into the reference's order. Shift: one offset on every logit, which must change nothing. "
+         "Corrector at risky steps: the trained corrector with a perfect detector. Ceilings give the window the "
+         "reference's shape and mass; the raw copy does without aligning mass and is a warning, not a ceiling.</p>"
+         "<div class=\"scroll\">" + c.controls + "</div>";
+  out += "<h2>By coverage</h2><p>Where the window holds little of what the reference would say, no edit of it helps "
+         "much.</p><div class=\"plots\">" + c.by_coverage + "</div>";
+  out += "<h2>Retrieval</h2><p>Perplexity hides it: a cache can read fluently and no longer find a number it was "
+         "told.</p><div class=\"scroll\">" + c.retrieval + "</div>";
   return out + "</body></html>\n";
 }
 

@@ -3,37 +3,64 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <numeric>
-#include <utility>
+#include <set>
+#include <string_view>
 
 #include "base/random.hpp"
 
 namespace dgap::statistics {
 namespace {
 
-constexpr std::int32_t kEnoughBooks = 20;
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr std::size_t kColumns = 64;  // quantities that are resampled together
+
+/// How often each cluster is drawn: [resamples, clusters].
+std::vector<std::uint32_t> draws(std::size_t clusters, int resamples, std::uint64_t seed) {
+  base::Random random(seed, "bootstrap");
+  std::vector<std::uint32_t> drawn(clusters * static_cast<std::size_t>(resamples));
+  for (std::size_t first = 0; first < drawn.size(); first += clusters) {
+    for (std::size_t i = 0; i < clusters; ++i) ++drawn[first + random.below(clusters)];
+  }
+  return drawn;
+}
+
+/// Sums of one resample, of `sums.size()` quantities from column `first` of [clusters, width].
+double resample(std::span<const std::uint32_t> drawn, std::span<const double> all,
+                std::size_t width, std::size_t first, std::span<const double> counts,
+                std::span<double> sums) {
+  std::fill(sums.begin(), sums.end(), 0.0);
+  double count = 0.0;
+  for (std::size_t c = 0; c < drawn.size(); ++c) {
+    if (drawn[c] == 0) continue;
+    const double times = drawn[c];
+    const double* const row = all.data() + c * width + first;
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += times * row[i];
+    count += times * counts[c];
+  }
+  return count;
+}
 
 }  // namespace
 
+std::int32_t ClusterNumbers::of_next(const schemas::TraceUnit& unit) {
+  if (approximate_) return count_++;
+  const auto [book, fresh] = books_.try_emplace({unit.source, unit.book}, count_);
+  count_ += fresh ? 1 : 0;
+  return book->second;
+}
+
 Clusters clusters(const schemas::TracePart& trace) {
-  std::map<std::pair<std::string_view, std::string_view>, std::int32_t> books;
-  std::vector<std::int32_t> book_of_unit;
-  for (const schemas::TraceUnit& unit : trace.units) {
-    const auto next = static_cast<std::int32_t>(books.size());
-    book_of_unit.push_back(books.try_emplace({unit.source, unit.book}, next).first->second);
-  }
+  std::set<std::pair<std::string_view, std::string_view>> books;
+  for (const schemas::TraceUnit& unit : trace.units) books.emplace(unit.source, unit.book);
+  ClusterNumbers numbers(static_cast<std::int64_t>(books.size()));
+  std::vector<std::int32_t> of_unit;
+  for (const schemas::TraceUnit& unit : trace.units) of_unit.push_back(numbers.of_next(unit));
   Clusters result;
-  if (static_cast<std::int32_t>(books.size()) < kEnoughBooks) {
-    result.of_step = trace.step_unit;
-    result.count = static_cast<std::int32_t>(trace.units.size());
-    result.approximate = true;
-    return result;
-  }
-  result.count = static_cast<std::int32_t>(books.size());
+  result.count = numbers.count();
+  result.approximate = numbers.approximate();
   result.of_step.reserve(trace.step_unit.size());
-  for (const std::int32_t unit : trace.step_unit) result.of_step.push_back(book_of_unit[unit]);
+  for (const std::int32_t unit : trace.step_unit) result.of_step.push_back(of_unit[unit]);
   return result;
 }
 
@@ -45,21 +72,34 @@ std::vector<double> bootstrap_mean(std::span<const double> values, const Cluster
     sums[clusters.of_step[i]] += values[i];
     counts[clusters.of_step[i]] += 1.0;
   }
-  base::Random random(seed, "bootstrap");
-  std::vector<double> means;
-  for (int resample = 0; resample < resamples && !values.empty(); ++resample) {
-    double sum = 0.0, count = 0.0;
-    for (std::int32_t draw = 0; draw < clusters.count; ++draw) {
-      const std::uint64_t cluster = random.below(clusters.count);
-      sum += sums[cluster];
-      count += counts[cluster];
+  if (values.empty()) return std::vector<double>(levels.size(), kNaN);
+  return bootstrap_means(sums, counts, resamples, seed, levels);
+}
+
+std::vector<double> bootstrap_means(std::span<const double> sums, std::span<const double> counts,
+                                    int resamples, std::uint64_t seed,
+                                    std::span<const double> levels) {
+  const std::size_t clusters = counts.size(), width = sums.size() / clusters;
+  const std::vector<std::uint32_t> drawn = draws(clusters, resamples, seed);
+  std::vector<double> result(levels.size() * width), columns(kColumns), means;
+  for (std::size_t first = 0; first < width; first += kColumns) {
+    const std::span<double> block(columns.data(), std::min(kColumns, width - first));
+    means.clear();  // [resamples that drew a value, block]
+    for (std::size_t r = 0; r < drawn.size(); r += clusters) {
+      const double count =
+          resample({drawn.data() + r, clusters}, sums, width, first, counts, block);
+      if (count == 0.0) continue;  // clusters without values can be all that is drawn
+      for (const double sum : block) means.push_back(sum / count);
     }
-    if (count > 0.0)
-      means.push_back(sum / count);  // clusters without values can be all that is drawn
+    std::vector<double> sorted(means.size() / block.size());
+    for (std::size_t i = 0; i < block.size(); ++i) {
+      for (std::size_t r = 0; r < sorted.size(); ++r) sorted[r] = means[r * block.size() + i];
+      std::sort(sorted.begin(), sorted.end());
+      for (std::size_t l = 0; l < levels.size(); ++l) {
+        result[l * width + first + i] = quantile(sorted, levels[l]);
+      }
+    }
   }
-  std::sort(means.begin(), means.end());
-  std::vector<double> result;
-  for (const double level : levels) result.push_back(quantile(means, level));
   return result;
 }
 

@@ -186,15 +186,30 @@ StepWindow::Metrics StepWindow::after(std::span<const float> edited) const {
   return metrics;
 }
 
-void StepWindow::oracle(std::span<float> edited) const {
-  // p~ = p_fp on S: z~ = log p_fp + log(tail of z_q / tail of p_fp). With nothing outside the
-  // window any offset will do.
+/// Log-sum-exp of a row whose window holds the reference's mass while its tail stays as it is. With
+/// nothing outside the window any will do.
+double StepWindow::aligned_lse() const {
   const double reference_tail = std::max(1.0 - reference_mass_, kTailFloor);
   const double offset =
       tail_ > 0.0 ? base::log_f64(std::max(tail_, kTailFloor) / reference_tail) : 0.0;
+  return lse_ + offset;
+}
+
+void StepWindow::oracle(std::span<float> edited) const {
+  // p~ = p_fp on S: z~ = log p_fp + log(tail of z_q / tail of p_fp).
+  const double lse = aligned_lse();
   for (std::size_t i = 0; i < edited.size(); ++i) {
-    edited[i] = static_cast<float>(reference_logits_[i] - reference_lse_ + lse_ + offset);
+    edited[i] = static_cast<float>(reference_logits_[i] - reference_lse_ + lse);
   }
+}
+
+void StepWindow::align_mass(std::span<float> edited) const {
+  const double top = *std::max_element(edited.begin(), edited.end());
+  edited_probability_.resize(edited.size());
+  exponentiate(edited.data(), k(), top, edited_probability_.data());
+  const double own = top + base::log_f64(sum(edited_probability_.data(), k()));
+  const double wanted = aligned_lse() + base::log_f64(std::max(reference_mass_, kTailFloor));
+  for (float& logit : edited) logit = static_cast<float>(logit + (wanted - own));
 }
 
 }  // namespace dgap::statistics

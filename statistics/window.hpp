@@ -62,12 +62,16 @@ class StepWindow {
   /// The reference's shape and the reference's window mass: the ceiling of any window corrector
   /// (method.md, `oracle-*`).
   void oracle(std::span<float> edited) const;
+  /// Adds one offset to `edited` [K], so that the window holds the reference's mass in the shape
+  /// that the values have.
+  void align_mass(std::span<float> edited) const;
   double reference_nll() const { return reference_nll_; }
 
  private:
   void assign_outside(const schemas::TracePart& trace, std::size_t precision, std::int64_t step,
                       double alpha);
   double drift_of(const double* window_mass, double scale) const;
+  double aligned_lse() const;
   bool top1_of(std::span<const float> edited) const;
 
   std::span<const std::int32_t> ids_;
@@ -86,7 +90,7 @@ class StepWindow {
   std::vector<double> outside_reference_, outside_quantized_;
   double outside_reference_mass_ = 0, outside_quantized_mass_ = 0;
   std::vector<double> candidates_;
-  mutable std::vector<double> edited_probability_;  // scratch of after()
+  mutable std::vector<double> edited_probability_;  // scratch of after() and align_mass()
 };
 
 }  // namespace dgap::statistics

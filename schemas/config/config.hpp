@@ -122,7 +122,7 @@ struct WindowConfig {
   double alpha = 0.9;
   double rho_k = 0.8;
   int cap = 256;
-  double confidence = 0.0;  // one-sided level of the lower bound that is reported; 0 = none
+  double confidence = 0.0;  // one-sided level of the lower bound that rho_k is for; 0 = the mean
   bool operator==(const WindowConfig&) const = default;
 };
 
@@ -165,9 +165,13 @@ struct TrainingConfig {
 };
 
 struct ThresholdConfig {
-  std::string policy = "tradeoff";  // fixed | tradeoff
+  std::string policy = "tradeoff";  // fixed | budget | target | tradeoff
   double value = 0.60;              // of `fixed`
   double cost = 0.01;               // nat per corrected step, of `tradeoff`
+  double budget = 0.5;              // largest correction rate, of `budget`
+  double target = 0.1;              // mean drift to reach, of `target`
+  double worse_share = 1.0;         // bound on the share of steps made worse; 1 = none
+  double worse_confidence = 0.9;    // probability with which it holds
   bool operator==(const ThresholdConfig&) const = default;
 };
 

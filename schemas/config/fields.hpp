@@ -168,7 +168,8 @@ void describe_window(V& v, C& window) {
   v.field("rho_k", window.rho_k, RealRange{0, 1, true}, "mean coverage that K_b must reach, Eq. 4");
   v.field("cap", window.cap, IntegerRange{2, 100'000}, "largest window");
   v.field("confidence", window.confidence, RealRange{0, 1, false, true},
-          "one-sided level of the reported lower bound of coverage; 0 = none");
+          "K_b is the smallest window whose one-sided lower bound of mean coverage at this level reaches "
+          "rho_k; 0 = the mean itself");
 }
 
 template <class V, class C>
@@ -247,11 +248,21 @@ void describe_config(V& v, C& config) {
   describe_networks(v, config);
   v.section("threshold", "choice of τ on the validation split", [&] {
     auto& t = config.threshold;
-    v.field("policy", t.policy, Choice{{"fixed", "tradeoff"}, {"budget", "target"}},
-            "fixed: `value`; tradeoff: maximises mean KL removed minus `cost` x correction rate");
+    v.field("policy", t.policy, Choice{{"fixed", "budget", "target", "tradeoff"}},
+            "fixed: `value`; budget: most KL removed at a correction rate of at most `budget`; "
+            "target: least correction rate whose drift is at most `target`; tradeoff: maximises "
+            "mean KL removed minus `cost` x correction rate");
     v.field("value", t.value, RealRange{0, 1}, "τ of policy fixed");
     v.field("cost", t.cost, RealRange{0, 1000},
             "nats that a corrected step must earn under policy tradeoff");
+    v.field("budget", t.budget, RealRange{0, 1}, "largest correction rate under policy budget");
+    v.field("target", t.target, RealRange{0, 2}, "mean drift to reach under policy target");
+    v.field("worse_share", t.worse_share, RealRange{0, 1, true},
+            "bound on the share of a book's steps that a correction makes worse, guaranteed with "
+            "probability `worse_confidence` over the choice of at least 20 validation books; 1 = "
+            "none");
+    v.field("worse_confidence", t.worse_confidence, RealRange{0, 1, true, true},
+            "probability with which `worse_share` holds");
   });
   v.section("evaluate", "what is measured besides the test split", [&] {
     v.section("retrieval", "answers hidden in prompts of held-out text", [&] {

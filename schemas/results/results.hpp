@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -16,7 +17,16 @@
 /// other versions.
 namespace dgap::schemas {
 
-/// windows.json of one precision (arXiv:2607.16248 Eq. 4).
+/// Eq. 4 for one alpha: by surface_k the mean coverage and its lower bound (empty where none was
+/// asked for), by surface_rho the window that it gives, 0 where none up to the cap reaches that rho.
+struct CoverageSlice {
+  double alpha = 0, reachable = 0;
+  std::vector<double> coverage, lower;
+  std::vector<int> window;
+};
+
+/// windows.json of one precision (arXiv:2607.16248 Eq. 4). With a confidence it is the lower bounds
+/// that reach rho_k, in `window` and in the surface.
 struct WindowResult {
   int window = 0;
   double alpha = 0, rho_k = 0;
@@ -26,6 +36,10 @@ struct WindowResult {
   bool capped = false;       // window.cap stopped the search
   std::vector<int> curve_k;  // 1 .. cap
   std::vector<double> curve_coverage;
+  std::vector<double> curve_lower;  // empty where no bound was asked for
+  std::vector<int> surface_k;       // ascending
+  std::vector<double> surface_rho;  // ascending
+  std::vector<CoverageSlice> surface;
   double positive_rate = 0, uncovered_rate = 0;  // Eq. 9 labels on the validation traces
   std::vector<double> coverage_quantiles;        // of c_t(K_b) at 5, 25, 50, 75, 95 %
 };
@@ -37,12 +51,22 @@ Windows read_windows(const std::filesystem::path& file);
 /// always the ends tau = 0 (everything above) and tau = 1 (nothing).
 struct ThresholdCurve {
   std::vector<double> tau, rate, drift, kl, top1_agreement, perplexity, kl_worse_share;
+  std::vector<double> worse_by_book, worse_bound;  // WorseBound; the bound is NaN without books
+};
+/// Bound on the share of a book's steps that a correction makes worse, mean over books
+/// (arXiv:2110.01052; books are the independent units).
+struct WorseBound {
+  std::int64_t books = 0;        // fewer than 20: none of the bounds is given
+  double confidence = 0.9;       // of worse_bound and of `limit`
+  std::optional<double> limit;   // what was asked for
+  std::optional<double> tau;     // the least tau that keeps to `limit`
 };
 struct ThresholdResult {
   double tau = 0.6;
   std::string policy;
   std::string mode = "threshold";  // threshold | always | off
   double drift_before = 0, kl_before = 0;
+  WorseBound worse;
   ThresholdCurve curve;
 };
 using Thresholds = std::map<std::string, ThresholdResult>;

@@ -18,7 +18,28 @@ constexpr std::pair<const char*, Column> kColumns[] = {
     {"top1_agreement", &ThresholdCurve::top1_agreement},
     {"perplexity", &ThresholdCurve::perplexity},
     {"kl_worse_share", &ThresholdCurve::kl_worse_share},
+    {"worse_by_book", &ThresholdCurve::worse_by_book},
+    {"worse_bound", &ThresholdCurve::worse_bound},
 };
+
+json or_null(const std::optional<double>& value) { return value ? json(*value) : json(nullptr); }
+
+json to_json(const WorseBound& worse) {
+  return {{"books", worse.books},
+          {"confidence", worse.confidence},
+          {"limit", or_null(worse.limit)},
+          {"tau", or_null(worse.tau)}};
+}
+
+WorseBound worse_from(const ResultObject& object) {
+  WorseBound worse;
+  worse.books = object.integer("books", 0, std::int64_t{1} << 40);
+  worse.confidence = object.number("confidence");
+  worse.limit = object.optional_number("limit");
+  worse.tau = object.optional_number("tau");
+  object.finish();
+  return worse;
+}
 
 json to_json(const ThresholdResult& r) {
   json curve;
@@ -34,6 +55,7 @@ json to_json(const ThresholdResult& r) {
           {"mode", r.mode},
           {"drift_before", r.drift_before},
           {"kl_before", r.kl_before},
+          {"worse", to_json(r.worse)},
           {"curve", std::move(curve)}};
 }
 
@@ -47,6 +69,7 @@ ThresholdResult threshold_from(const ResultObject& object) {
   }
   r.drift_before = object.number_or_nan("drift_before");
   r.kl_before = object.number_or_nan("kl_before");
+  r.worse = worse_from(object.object("worse"));
   const ResultObject curve = object.object("curve");
   for (const auto& [name, column] : kColumns) {
     r.curve.*column = curve.numbers_or_nan(name);

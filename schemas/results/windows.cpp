@@ -14,6 +14,20 @@ constexpr std::int64_t kMaxWindow = 1'000'000;
 
 json or_null(const std::optional<double>& value) { return value ? json(*value) : json(nullptr); }
 
+json to_json(const CoverageSlice& slice) {
+  return {{"alpha", slice.alpha},
+          {"reachable", slice.reachable},
+          {"coverage", slice.coverage},
+          {"lower", slice.lower},
+          {"window", slice.window}};
+}
+
+json surface_json(const WindowResult& r) {
+  json slices = json::array();
+  for (const CoverageSlice& slice : r.surface) slices.push_back(to_json(slice));
+  return {{"k", r.surface_k}, {"rho", r.surface_rho}, {"alphas", slices}};
+}
+
 json to_json(const WindowResult& r) {
   const bool quantiles_fit =
       r.coverage_quantiles.empty() || r.coverage_quantiles.size() == kQuantiles.size();
@@ -35,7 +49,9 @@ json to_json(const WindowResult& r) {
           {"capped", r.capped},
           {"positive_rate", r.positive_rate},
           {"uncovered_rate", r.uncovered_rate},
-          {"curve", {{"k", r.curve_k}, {"coverage", r.curve_coverage}}}};
+          {"curve",
+           {{"k", r.curve_k}, {"coverage", r.curve_coverage}, {"lower", r.curve_lower}}},
+          {"surface", surface_json(r)}};
 }
 
 void read_coverage(const ResultObject& coverage, WindowResult& r) {
@@ -52,6 +68,33 @@ void read_coverage(const ResultObject& coverage, WindowResult& r) {
   coverage.finish();
 }
 
+/// `column` may be empty instead, where `optional`.
+template <class Column>
+void check_length(const ResultObject& object, const char* key, const Column& column,
+                  std::size_t length, bool optional = false) {
+  if (column.size() == length || (optional && column.empty())) return;
+  object.fail(key, "has " + std::to_string(column.size()) + " numbers, expected " +
+                       std::to_string(length));
+}
+
+void read_surface(const ResultObject& surface, WindowResult& r) {
+  r.surface_k = surface.integers("k");
+  r.surface_rho = surface.numbers_or_nan("rho");
+  for (const ResultObject& object : surface.objects("alphas")) {
+    CoverageSlice& slice = r.surface.emplace_back();
+    slice.alpha = object.number("alpha");
+    slice.reachable = object.number("reachable");
+    slice.coverage = object.numbers_or_nan("coverage");
+    slice.lower = object.numbers_or_nan("lower");
+    slice.window = object.integers("window");
+    check_length(object, "coverage", slice.coverage, r.surface_k.size());
+    check_length(object, "lower", slice.lower, r.surface_k.size(), true);
+    check_length(object, "window", slice.window, r.surface_rho.size());
+    object.finish();
+  }
+  surface.finish();
+}
+
 WindowResult window_from(const ResultObject& object) {
   WindowResult r;
   r.window = static_cast<int>(object.integer("window", 1, kMaxWindow));
@@ -66,7 +109,10 @@ WindowResult window_from(const ResultObject& object) {
   r.curve_k = curve.integers("k");
   r.curve_coverage = curve.numbers_or_nan("coverage");
   if (r.curve_k.size() != r.curve_coverage.size()) curve.fail("coverage", "is not as long as k");
+  r.curve_lower = curve.numbers_or_nan("lower");
+  check_length(curve, "lower", r.curve_lower, r.curve_k.size(), true);
   curve.finish();
+  read_surface(object.object("surface"), r);
   object.finish();
   return r;
 }

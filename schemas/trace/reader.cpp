@@ -172,7 +172,10 @@ trace::PartSummary trace::read_summary(const std::filesystem::path& path) {
   for (const std::string& name : summary.precisions) {
     summary.schemes.push_back(file.text_attribute("precisions/" + name, "scheme"));
   }
-  summary.unit_splits = file.texts("units/split", rows_of(file, "units/context", 1));
+  const std::int64_t units = rows_of(file, "units/context", 1);
+  summary.unit_splits = file.texts("units/split", units);
+  summary.unit_sources = file.texts("units/source", units);
+  summary.unit_books = file.texts("units/book", units);
   summary.steps = rows_of(file, "steps/unit", 1);
   return summary;
 }

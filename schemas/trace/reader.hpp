@@ -12,7 +12,7 @@ struct PartSummary {
   TraceHeader header;
   std::vector<std::string> precisions;
   std::vector<std::string> schemes;  // JSON
-  std::vector<std::string> unit_splits;
+  std::vector<std::string> unit_splits, unit_sources, unit_books;
   std::int64_t steps = 0;
 };
 PartSummary read_summary(const std::filesystem::path& path);

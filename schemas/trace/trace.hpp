@@ -119,6 +119,8 @@ class TraceSet {
   std::int64_t steps() const { return steps_; }
   /// Whether that part has units of `split`.
   bool holds(std::size_t part, std::string_view split) const;
+  /// Distinct books (source and name) among the units of `split`.
+  std::int64_t books(std::string_view split) const;
   /// Checks the part's SHA-256 before HDF5 sees a byte of it.
   TracePart read(std::size_t part, const TraceSelection& selection = {}) const;
   /// All parts as one, units of the given split only ("" = all): units, steps and ragged offsets
@@ -131,7 +133,7 @@ class TraceSet {
   struct Part {
     std::filesystem::path path;
     std::string sha256;
-    std::vector<std::string> unit_splits;
+    std::vector<std::string> unit_splits, unit_sources, unit_books;
   };
   std::filesystem::path directory_;
   std::vector<Part> parts_;

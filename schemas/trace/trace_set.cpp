@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 #include <string_view>
 
 #include "base/error.hpp"
@@ -136,13 +137,24 @@ TraceSet::TraceSet(const std::filesystem::path& directory) : directory_(director
                           parts_.front().path.filename().string());
     }
     steps_ += summary.steps;
-    parts_.push_back({path, entry.sha256, std::move(summary.unit_splits)});
+    parts_.push_back({path, entry.sha256, std::move(summary.unit_splits),
+                      std::move(summary.unit_sources), std::move(summary.unit_books)});
   }
 }
 
 bool TraceSet::holds(std::size_t part, std::string_view split) const {
   const std::vector<std::string>& splits = parts_.at(part).unit_splits;
   return std::find(splits.begin(), splits.end(), split) != splits.end();
+}
+
+std::int64_t TraceSet::books(std::string_view split) const {
+  std::set<std::pair<std::string_view, std::string_view>> books;
+  for (const Part& part : parts_) {
+    for (std::size_t u = 0; u < part.unit_splits.size(); ++u) {
+      if (part.unit_splits[u] == split) books.emplace(part.unit_sources[u], part.unit_books[u]);
+    }
+  }
+  return static_cast<std::int64_t>(books.size());
 }
 
 TracePart TraceSet::read(std::size_t part, const TraceSelection& selection) const {

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "calibrator/calibrator.hpp"
-#include "calibrator/coverage_curve.hpp"
+#include "calibrator/coverage_surface.hpp"
 #include "schemas/results/results.hpp"
+#include "statistics/resampling.hpp"
 #include "statistics/window.hpp"
 #include "tests/calibrator/run_fixture.hpp"
 
@@ -24,28 +26,67 @@ using testing::RandomTrace;
 using testing::TemporaryFolder;
 using testing::write_traces;
 
-TEST(CoverageCurve, IsTheMeanOfEveryStepsCoverageForEveryK) {
+/// Steps of a trace, unit by unit, each a cluster of its own.
+struct Sites {
+  explicit Sites(const schemas::TracePart& trace) : steps(trace.steps()) {
+    std::iota(steps.begin(), steps.end(), 0);
+    for (const schemas::TraceUnit& unit : trace.units) {
+      list.push_back({std::span(steps).subspan(unit.first_step, unit.steps),
+                      static_cast<std::int32_t>(list.size())});
+    }
+  }
+  std::vector<std::int64_t> steps;
+  std::vector<Site> list;
+};
+
+CoverageSurface surface_of(const schemas::TracePart& trace, const std::vector<double>& alphas) {
+  CoverageSurface surface(alphas, trace.top);
+  surface.add(trace, 0, Sites(trace).list);
+  return surface;
+}
+
+TEST(CoverageSurface, IsTheMeanOfEveryStepsCoverageForEveryKAndAlpha) {
   RandomTrace tied, masked, whole;
   tied.grid = 1.0f;
   masked.masked = 0.5, masked.vocab = 60;
   whole.vocab = 24, whole.top = 24;
+  const std::vector<double> alphas = {0.01, 0.3, 0.31, 0.6, 0.9};
   for (const RandomTrace& kind : {RandomTrace{}, tied, masked, whole}) {
     const schemas::TracePart trace = make_trace(kind);
-    CoverageCurve curve(trace.top);
-    for (std::int64_t step = 0; step < trace.steps(); ++step) curve.add(trace, 0, step, 0.9);
-    const std::vector<double> coverage = curve.coverage();
-    double last = 0.0;
-    for (int k = 1; k <= trace.top; ++k) {
-      double mean = 0.0;
-      for (const double c : statistics::coverage(trace, 0, 0.9, k)) mean += c;
-      EXPECT_NEAR(coverage[k - 1], mean / static_cast<double>(trace.steps()), 1e-12);
-      EXPECT_GE(coverage[k - 1], last);
-      last = coverage[k - 1];
+    const CoverageSurface surface = surface_of(trace, alphas);
+    for (std::size_t a = 0; a < alphas.size(); ++a) {
+      const std::vector<double> coverage = surface.coverage(a);
+      ASSERT_EQ(coverage.size(), static_cast<std::size_t>(trace.top) + 1);
+      double last = 0.0;
+      for (int k = 1; k <= trace.top; ++k) {
+        double mean = 0.0;
+        for (const double c : statistics::coverage(trace, 0, alphas[a], k)) mean += c;
+        EXPECT_NEAR(coverage[k - 1], mean / static_cast<double>(trace.steps()), 1e-12);
+        EXPECT_GE(coverage[k - 1], last);
+        last = coverage[k - 1];
+      }
+      EXPECT_LE(last, coverage.back() + 1e-12);
+      if (trace.top == trace.header.vocab_size) {
+        EXPECT_NEAR(last, coverage.back(), 1e-12);
+      }
     }
-    EXPECT_LE(last, curve.reachable() + 1e-12);
-    if (trace.top == trace.header.vocab_size) {
-      EXPECT_NEAR(last, curve.reachable(), 1e-12);
-    }
+  }
+}
+
+TEST(CoverageSurface, BoundsAreThoseOfEveryKByItself) {
+  RandomTrace options;
+  options.steps = 240, options.units = 24;
+  const schemas::TracePart trace = make_trace(options);
+  const CoverageSurface surface = surface_of(trace, {0.5, 0.9});
+  const std::vector<double> lower = surface.lower(1, 0.9, 200, 7);
+  EXPECT_TRUE(std::is_sorted(lower.begin(), lower.end()));
+  const statistics::Clusters sites{trace.step_unit, 24, true};
+  const double level = 0.1;
+  for (const int k : {1, 2, 7, trace.top}) {
+    const std::vector<double> coverage = statistics::coverage(trace, 0, 0.9, k);
+    const double alone = statistics::bootstrap_mean(coverage, sites, 200, 7, {&level, 1})[0];
+    EXPECT_NEAR(lower[k - 1], alone, 1e-12);
+    EXPECT_LT(lower[k - 1], surface.coverage(1)[k - 1]);
   }
 }
 
@@ -186,15 +227,58 @@ TEST_F(CalibrateTest, LooksAtValidationStepsAlone) {
   EXPECT_THAT(refusal(), HasSubstr("no units of split 'nowhere'"));
 }
 
-TEST_F(CalibrateTest, BoundsCoverageFromBelow) {
+TEST_F(CalibrateTest, WithAConfidenceTheLowerBoundReachesTheTarget) {
   write_traces(config_, trace_, 12);
+  calibrate(config_, messages_);
+  const schemas::WindowResult plain = windows().at("K1V1");
+  EXPECT_TRUE(plain.curve_lower.empty());
   config_.window.confidence = 0.9;
   calibrate(config_, messages_);
   const schemas::WindowResult result = windows().at("K1V1");
   EXPECT_EQ(result.coverage_confidence, 0.9);
+  EXPECT_GT(result.window, plain.window);
+  EXPECT_GE(*result.coverage_lower, config_.window.rho_k);
+  EXPECT_LT(result.curve_lower[result.window - 2], config_.window.rho_k);
+  EXPECT_EQ(*result.coverage_lower, result.curve_lower[result.window - 1]);
   EXPECT_LT(*result.coverage_lower, result.coverage_mean);
   EXPECT_GT(*result.coverage_lower, result.coverage_mean - 0.1);
   EXPECT_THAT(messages_.warnings.at(0), HasSubstr("approximate"));  // six books
+
+  // A target between the bound of what can be reached and its mean is refused.
+  config_.window.rho_k = result.reachable - 1e-4;
+  EXPECT_THAT(refusal(), HasSubstr("on average (lower bound at 0.9)"));
+}
+
+TEST_F(CalibrateTest, TheSurfaceHoldsEveryAlphaAndTarget) {
+  write_traces(config_, trace_, 12);
+  config_.window.alpha = 0.87;
+  calibrate(config_, messages_);
+  const schemas::WindowResult result = windows().at("K1V1");
+  ASSERT_EQ(result.surface.size(), 19u);  // .05 ... .9 and .87
+  EXPECT_EQ(result.surface_k, (std::vector<int>{1, 2, 3, 4, 6, 8, 12, 16, 24, 32}));
+  for (const schemas::CoverageSlice& slice : result.surface) {
+    for (std::size_t i = 0; i < result.surface_rho.size(); ++i) {
+      const double rho = result.surface_rho[i];
+      const auto mean_at = [&](int k) {
+        double sum = 0.0;
+        for (const double c : statistics::coverage(trace_, 0, slice.alpha, k)) sum += c;
+        return sum / static_cast<double>(trace_.steps());
+      };
+      if (slice.window[i] == 0) {
+        EXPECT_LT(mean_at(32), rho);
+        continue;
+      }
+      EXPECT_GE(mean_at(slice.window[i]), rho - 1e-12);
+      if (slice.window[i] > 1) {
+        EXPECT_LT(mean_at(slice.window[i] - 1), rho);
+      }
+    }
+  }
+  const auto own = std::find_if(result.surface.begin(), result.surface.end(),
+                                [](const auto& slice) { return slice.alpha == 0.87; });
+  EXPECT_EQ(own->window[13], result.window);  // rho .7
+  EXPECT_EQ(own->coverage.back(), result.curve_coverage.back());
+  EXPECT_EQ(own->reachable, result.reachable);
 }
 
 TEST_F(CalibrateTest, IsSkippedWhenNothingChangedAndRefusesOtherTraces) {

@@ -115,6 +115,35 @@ TEST_F(ExportTest, ACorrectorThatDoesHarmIsExportedSwitchedOff) {
   }
 }
 
+TEST_F(ExportTest, AGuaranteeNeedsTwentyBooks) {
+  config_.threshold.worse_share = 0.5;
+  try {
+    run(-0.1f);
+    FAIL() << "accepted";
+  } catch (const base::UsageError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("threshold.worse_share = 0.5 asks for a guarantee, which "
+                                        "needs at least 20 validation books; the traces hold 6"));
+  }
+
+  testing::RandomTrace options = testing::run_trace();
+  options.units = 40;
+  const schemas::TraceHeader header = trace_.header;
+  trace_ = testing::make_trace(options);
+  trace_.header = header;
+  std::filesystem::remove_all(config_.run_directory());
+  testing::write_traces(config_, trace_, 5);
+  run(-0.1f);
+  const auto worse = schemas::read_thresholds(in("threshold.json")).at("K1V1").worse;
+  EXPECT_EQ(worse.books, 20);
+  EXPECT_EQ(worse.limit, 0.5);
+  EXPECT_LT(*worse.tau, 1.0);
+  const json calibration = json::parse(base::read_file(in("bundle/calibration.json")));
+  EXPECT_EQ(calibration["thresholds"]["K1V1"]["worse"]["limit"], 0.5);
+  EXPECT_GT(calibration["thresholds"]["K1V1"]["curve"]["worse_bound"][0], 0.0);
+  EXPECT_EQ(calibration["windows"]["K1V1"]["surface"]["rho"].size(), 19u);
+  EXPECT_THAT(base::read_file(in("bundle/README.md")), HasSubstr("at most 0.500"));
+}
+
 TEST_F(ExportTest, BundleSaysWhereItComesFrom) {
   run(-0.1f);
   const schemas::Bundle bundle = schemas::read_bundle(in("bundle"));

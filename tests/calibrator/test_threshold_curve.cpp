@@ -5,6 +5,7 @@
 
 #include "base/random.hpp"
 #include "calibrator/threshold_curve.hpp"
+#include "statistics/risk_control.hpp"
 
 namespace dgap::calibrator {
 namespace {
@@ -150,6 +151,134 @@ TEST(ThresholdCurve, ThinsButKeepsEndsAndChoice) {
     EXPECT_EQ(std::count(r.curve.tau.begin(), r.curve.tau.end(), r.tau), 1);
     EXPECT_TRUE(std::is_sorted(r.curve.tau.begin(), r.curve.tau.end()));
   }
+}
+
+schemas::ThresholdConfig with_policy(const std::string& policy) {
+  schemas::ThresholdConfig config;
+  config.policy = policy;
+  return config;
+}
+
+TEST(ThresholdCurve, BudgetIsTheBestRestorationWithinTheRate) {
+  const Steps steps = random_steps(1500, 60, 0.8, 11);
+  schemas::ThresholdConfig config = with_policy("budget");
+  double last = 0.0;
+  for (const double budget : {0.0, 0.1, 0.35, 1.0}) {
+    config.budget = budget;
+    const schemas::ThresholdResult r = choose_threshold(steps, config);
+    const Means chosen = direct(steps, r.tau);
+    EXPECT_LE(chosen.rate, budget);
+    EXPECT_EQ(r.mode, budget == 0.0 ? "off" : "threshold");
+    EXPECT_GE(r.kl_before - chosen.kl, last - 1e-12);  // a larger budget restores no less
+    last = r.kl_before - chosen.kl;
+    for (int i = 0; i <= 240; ++i) {
+      const Means other = direct(steps, i / 240.0);
+      if (other.rate <= budget) {
+        EXPECT_GE(other.kl, chosen.kl - 1e-12);
+      }
+    }
+  }
+  EXPECT_GT(last, 0.05);
+}
+
+TEST(ThresholdCurve, TargetIsTheLeastRateThatReachesTheDrift) {
+  const Steps steps = random_steps(1500, 60, 0.8, 13);
+  schemas::ThresholdConfig config = with_policy("target");
+  const double before = direct(steps, 1.0).drift;
+  config.target = before - 0.03;
+  const schemas::ThresholdResult r = choose_threshold(steps, config);
+  ASSERT_EQ(r.mode, "threshold");
+  EXPECT_LE(direct(steps, r.tau).drift, config.target + 1e-12);
+  for (int i = 0; i <= 240; ++i) {
+    const Means other = direct(steps, i / 240.0);
+    if (other.drift <= config.target) {
+      EXPECT_GE(other.rate, direct(steps, r.tau).rate);
+    }
+  }
+  config.target = before + 0.1;  // reached already
+  EXPECT_EQ(choose_threshold(steps, config).mode, "off");
+  config.target = 0.0;  // never: the least drift
+  const double least = direct(steps, choose_threshold(steps, config).tau).drift;
+  for (int i = 0; i <= 240; ++i) EXPECT_GE(direct(steps, i / 240.0).drift, least - 1e-12);
+}
+
+/// Books of `per_book` steps; a book's corrections are harmful with a probability of its own, and
+/// always or never where `extreme`, its risks all equal. The expected share made worse at tau is
+/// (1 - tau) / 2, or 1 - tau.
+struct Books {
+  Steps steps;
+  statistics::Clusters clusters;
+};
+Books random_books(int count, int per_book, bool extreme, base::Random& random) {
+  Books books;
+  books.clusters.count = count;
+  for (int b = 0; b < count; ++b) {
+    const double harm = extreme ? 1.0 : random.uniform();
+    const auto shared = static_cast<float>(random.uniform());
+    for (int t = 0; t < per_book; ++t) {
+      const float risk = extreme ? shared : static_cast<float>(random.uniform());
+      books.steps.push_back(step(risk, 1.0, random.uniform() < harm ? 1.01 : 0.5));
+      books.clusters.of_step.push_back(b);
+    }
+  }
+  return books;
+}
+
+TEST(WorseShare, IsGuaranteedForTheProbabilityThatItStates) {
+  base::Random random(17);
+  constexpr int kRuns = 400;
+  for (const bool extreme : {false, true}) {
+    schemas::ThresholdConfig config = with_policy("fixed");  // as low as the guarantee allows
+    config.value = 0.0;
+    config.worse_share = 0.3;
+    config.worse_confidence = 0.8;
+    int violated = 0, corrects = 0;
+    for (int run = 0; run < kRuns; ++run) {
+      const Books books = random_books(30, extreme ? 1 : 40, extreme, random);
+      const schemas::ThresholdResult r = choose_threshold(books.steps, config, books.clusters);
+      ASSERT_EQ(r.worse.tau, r.tau);
+      violated += (1.0 - r.tau) * (extreme ? 1.0 : 0.5) > config.worse_share ? 1 : 0;
+      corrects += r.tau < 0.95 ? 1 : 0;
+    }
+    EXPECT_LE(violated, 0.2 * kRuns + 3 * std::sqrt(0.2 * 0.8 * kRuns));
+    EXPECT_GT(corrects, 0.9 * kRuns);  // and it is no guarantee by doing nothing
+  }
+}
+
+TEST(WorseShare, WeighsBooksEquallyAndBoundsEveryPoint) {
+  base::Random random(19);
+  Books books = random_books(20, 10, false, random);
+  for (int t = 0; t < 200; ++t) {  // one long book, always made worse
+    books.steps.push_back(step(0.9f, 1.0, 2.0));
+    books.clusters.of_step.push_back(0);
+  }
+  const schemas::ThresholdResult r =
+      choose_threshold(books.steps, with_policy("tradeoff"), books.clusters);
+  EXPECT_EQ(r.worse.books, 20);
+  EXPECT_FALSE(r.worse.limit.has_value());
+  for (std::size_t i = 0; i < r.curve.tau.size(); ++i) {
+    double mean = 0.0;
+    for (int b = 0; b < 20; ++b) {
+      double worse = 0.0, all = 0.0;
+      for (std::size_t s = 0; s < books.steps.size(); ++s) {
+        if (books.clusters.of_step[s] != b) continue;
+        all += 1.0;
+        worse += books.steps[s].risk > r.curve.tau[i] &&
+                 books.steps[s].after.kl > books.steps[s].before.kl;
+      }
+      mean += worse / all / 20.0;
+    }
+    EXPECT_NEAR(r.curve.worse_by_book[i], mean, 1e-12);
+    EXPECT_NEAR(r.curve.worse_bound[i], statistics::upper_bound(mean, 20, 0.1), 1e-7);
+  }
+}
+
+TEST(WorseShare, NothingIsPromisedWithoutBooks) {
+  const Steps steps = random_steps(100, 10, 1.0, 1);
+  const schemas::ThresholdResult r = choose_threshold(steps, with_policy("tradeoff"));
+  EXPECT_EQ(r.worse.books, 0);
+  EXPECT_FALSE(r.worse.limit.has_value());
+  for (const double bound : r.curve.worse_bound) EXPECT_TRUE(std::isnan(bound));
 }
 
 }  // namespace

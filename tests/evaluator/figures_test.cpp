@@ -14,6 +14,9 @@ Outcome step(double kl, double restored_kl, double nll, float risk, bool risky) 
   o.restored = {restored_kl, restored_kl / 10, nll - 0.1, true};
   o.always = o.restored;
   o.oracle = {kl / 4, kl / 40, nll - 0.2, true};
+  o.shift = o.quantized;
+  for (int i = 0; i < kNoiseSeeds; ++i) o.noise[i] = {kl + i, 0.1, nll, i == 0};
+  o.covered = o.coverage >= 0.95;
   o.reference_nll = nll - 0.5;
   o.coverage = 1 - kl / 10;
   o.risk = risk;
@@ -42,6 +45,39 @@ TEST(Figures, MeansByDefinition) {
   EXPECT_DOUBLE_EQ(f["detector"]["recall"].get<double>(), 0.5);
   EXPECT_DOUBLE_EQ(f["detector"]["auc"].get<double>(), 0.5);  // pairs: (.9>.7, .9>.2, .1<.7, .1<.2)
   EXPECT_DOUBLE_EQ(f["positive_rate"].get<double>(), 0.5);
+}
+
+TEST(Figures, ControlsAndTheirSpread) {
+  const nlohmann::json f = figures(kSteps, 0.5);
+  EXPECT_DOUBLE_EQ(f["noise"]["kl"].get<double>(), 0.4 + 1.0);  // draws of +0, +1, +2
+  EXPECT_DOUBLE_EQ(f["noise"]["top1_agreement"].get<double>(), 1.0 / 3.0);
+  EXPECT_DOUBLE_EQ(f["noise"]["kl_by_draw"][2].get<double>(), 2.4);
+  EXPECT_DOUBLE_EQ(f["oracle_detector"]["kl"].get<double>(), (0.6 + 0.2 + 0.4 + 0.0) / 4);
+  EXPECT_EQ(f["shift"]["largest_kl_change"], 0.0);
+  EXPECT_EQ(f["shift"]["top1_changed"], 0.0);
+  EXPECT_DOUBLE_EQ(f["low_coverage_rate"].get<double>(), 0.5);  // 1 - kl / 10 < .95 twice
+}
+
+TEST(Figures, RiskAsAProbability) {
+  const nlohmann::json f = figures(kSteps, 0.5)["detector"];
+  // .9 y, .7 n, .1 y, .2 n, each alone in its bin of a fifteenth: |r - y| on average.
+  EXPECT_NEAR(f["calibration_error"].get<double>(), (0.1 + 0.7 + 0.9 + 0.2) / 4, 1e-7);
+  EXPECT_EQ(f["reliability"]["steps"][13], 1);
+  EXPECT_NEAR(f["reliability"]["score"][13].get<double>(), 0.9, 1e-7);
+  EXPECT_EQ(f["reliability"]["frequency"][13], 1.0);
+  EXPECT_TRUE(f["reliability"]["score"][14].is_null());
+}
+
+TEST(Figures, ByCoverageAveragesBins) {
+  const nlohmann::json b = by_coverage(kSteps);  // coverage .9, .98, .96, 1
+  ASSERT_EQ(b["from"].size(), 10u);
+  EXPECT_EQ(b["share"][9], 1.0);
+  EXPECT_EQ(b["share"][8], 0.0);
+  EXPECT_TRUE(b["kl"][8].is_null());
+  EXPECT_DOUBLE_EQ(b["kl"][9].get<double>(), 0.4);
+  EXPECT_DOUBLE_EQ(b["kl_restored"][9].get<double>(), 0.325);
+  EXPECT_DOUBLE_EQ(b["kl_ceiling"][9].get<double>(), 0.1);
+  EXPECT_DOUBLE_EQ(b["correction_rate"][9].get<double>(), 0.5);
 }
 
 TEST(Figures, NothingToAverageIsNull) {

@@ -36,6 +36,10 @@ inline Windows some_windows() {
   r.capped = true;
   r.curve_k = {1, 2, 3};
   r.curve_coverage = {0.1, 1.0 / 3.0, 1e-300};
+  r.curve_lower = {0.05, 0.25, 0};
+  r.surface_k = {1, 3};
+  r.surface_rho = {0.5};
+  r.surface = {{0.5, 0.6, {0.1, 0.2}, {0.05, 0.15}, {0}}, {0.9, 0.905, {0.3, 0.6}, {}, {3}}};
   r.positive_rate = 0.5;
   r.uncovered_rate = 0.125;
   r.coverage_quantiles = {0.1, 0.2, 0.3, 0.4, 0.5};
@@ -53,7 +57,9 @@ inline Thresholds some_thresholds() {
   r.kl_before = std::numeric_limits<double>::quiet_NaN();
   r.curve = {{0, 0.5, 1}, {1, .5, 0},   {.1, .2, .3},
              {1, 2, 3},   {.4, .5, .6}, {30, std::numeric_limits<double>::infinity(), 50},
-             {0, 0, 0}};
+             {0, 0, 0},
+             {.2, .1, 0}, {.4, .3, 0}};
+  r.worse = {25, 0.95, 0.2, 0.5};
   ThresholdResult empty;
   empty.policy = "fixed";
   return {{"K1V1", r}, {"K4V4", empty}};

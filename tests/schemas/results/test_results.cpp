@@ -22,6 +22,17 @@ TEST(Windows, RoundTrip) {
   EXPECT_TRUE(b.capped);
   EXPECT_EQ(b.curve_k, a.curve_k);
   EXPECT_EQ(b.curve_coverage, a.curve_coverage);
+  EXPECT_EQ(b.curve_lower, a.curve_lower);
+  EXPECT_EQ(b.surface_k, a.surface_k);
+  EXPECT_EQ(b.surface_rho, a.surface_rho);
+  ASSERT_EQ(b.surface.size(), 2u);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(b.surface[i].alpha, a.surface[i].alpha);
+    EXPECT_EQ(b.surface[i].reachable, a.surface[i].reachable);
+    EXPECT_EQ(b.surface[i].coverage, a.surface[i].coverage);
+    EXPECT_EQ(b.surface[i].lower, a.surface[i].lower);
+    EXPECT_EQ(b.surface[i].window, a.surface[i].window);
+  }
   EXPECT_EQ(b.positive_rate, a.positive_rate);
   EXPECT_EQ(b.uncovered_rate, a.uncovered_rate);
   EXPECT_EQ(b.coverage_quantiles, a.coverage_quantiles);
@@ -55,11 +66,17 @@ TEST(Windows, TheFileHasTheShapeOfTheContract) {
         "k": [
           1,
           2
-        ]
+        ],
+        "lower": []
       },
       "positive_rate": 0.0,
       "reachable": 0.0,
       "rho_k": 0.0,
+      "surface": {
+        "alphas": [],
+        "k": [],
+        "rho": []
+      },
       "uncovered_rate": 0.0,
       "window": 2
     }
@@ -82,6 +99,13 @@ TEST(Thresholds, RoundTripWithNonFiniteNumbers) {
   EXPECT_EQ(b.curve.tau, a.curve.tau);
   EXPECT_EQ(b.curve.rate, a.curve.rate);
   EXPECT_EQ(b.curve.kl_worse_share, a.curve.kl_worse_share);
+  EXPECT_EQ(b.curve.worse_by_book, a.curve.worse_by_book);
+  EXPECT_EQ(b.curve.worse_bound, a.curve.worse_bound);
+  EXPECT_EQ(b.worse.books, 25);
+  EXPECT_EQ(b.worse.confidence, 0.95);
+  EXPECT_EQ(b.worse.limit, 0.2);
+  EXPECT_EQ(b.worse.tau, 0.5);
+  EXPECT_FALSE(read.at("K4V4").worse.limit.has_value());
   EXPECT_EQ(b.curve.perplexity[0], 30);
   EXPECT_TRUE(std::isnan(b.curve.perplexity[1]));  // infinity is written as null
   EXPECT_THAT(base::read_file(folder / "t.json"), Not(HasSubstr("inf")));

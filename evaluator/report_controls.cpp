@@ -1,0 +1,117 @@
+#include "evaluator/report_controls.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "evaluator/plots.hpp"
+#include "evaluator/report_format.hpp"
+
+namespace dgap::evaluator {
+namespace {
+
+using nlohmann::json;
+
+struct Control {
+  const char* key;
+  const char* title;
+};
+constexpr Control kControls[] = {{"quantized_ranking", "quantised ranking"},
+                                 {"noise", "noise"},
+                                 {"noise_resorted", "noise, re-sorted"},
+                                 {"shift", "shift"},
+                                 {"oracle_detector", "corrector at risky steps"},
+                                 {"oracle_risky", "ceiling, risky steps"},
+                                 {"oracle_all", "ceiling, every step"},
+                                 {"oracle_raw", "raw copy"}};
+
+/// A column of evaluation.json, NaN for null.
+std::vector<double> column(const json& object, const char* key) {
+  std::vector<double> values;
+  if (!object.contains(key)) return values;
+  for (const json& value : object[key]) {
+    values.push_back(value.is_number() ? value.get<double>()
+                                       : std::numeric_limits<double>::quiet_NaN());
+  }
+  return values;
+}
+
+/// KL, and the change against the uncorrected decode.
+std::string kl_cell(const json& entry, const json& intervals, const std::string& key) {
+  const double before = at(entry, "quantized/kl"), kl = at(entry, key + "/kl");
+  std::string cell = with_interval(entry, intervals, key + "/kl", significant);
+  const double change = (kl - before) / before;
+  if (!std::isfinite(change)) return cell;
+  const std::string text = (change > 0 ? "+" : "") + percent(change, 0);
+  return cell.insert(cell.size() - 5, " <small>" + text + "</small>");
+}
+
+std::string plot_of(const std::string& name, const json& bins) {
+  std::vector<double> middle = column(bins, "from");
+  for (double& from : middle) from += 0.05;
+  const std::vector<double> kl = column(bins, "kl");
+  double high = 0.1;
+  for (const double value : kl) high = std::isfinite(value) ? std::max(high, value) : high;
+  std::vector<double> steps = column(bins, "share");  // drawn on the KL's scale
+  for (double& share : steps) share *= high;
+  return "<figure><figcaption>" + escape(name) + "</figcaption>" +
+         line_plot({"coverage c of the step", false, 0, 1}, {"mean KL, nat", false, 0, high * 1.05},
+                   {{"quantised", middle, kl, 0},
+                    {"restored", middle, column(bins, "kl_restored"), 2},
+                    {"ceiling of any window corrector", middle, column(bins, "kl_ceiling"), 7},
+                    {"share of steps (full height: all)", middle, steps, 3, true}},
+                   {}) +
+         "</figure>";
+}
+
+}  // namespace
+
+std::string controls_table(const json& evaluation, const std::vector<std::string>& names) {
+  std::vector<std::string> titles = {"precision", "KL"};
+  for (const Control& control : kControls) titles.emplace_back(control.title);
+  titles.emplace_back("noise, spread of draws");
+  std::string out = "<table>" + row(titles, "th");
+  for (const std::string& name : names) {
+    const json& entry = evaluation["precisions"][name];
+    const json& intervals = evaluation["intervals"]["precisions"][name];
+    out += "<tr><th>" + escape(name) + "</th>" +
+           with_interval(entry, intervals, "quantized/kl", significant);
+    for (const Control& control : kControls) out += kl_cell(entry, intervals, control.key);
+    const std::vector<double> draws = column(entry.value("noise", json::object()), "kl_by_draw");
+    const auto [least, most] = std::minmax_element(draws.begin(), draws.end());
+    out += "<td>" + (draws.empty() ? std::string("–") : significant(*most - *least)) + "</td></tr>";
+  }
+  return out + "</table>";
+}
+
+std::string coverage_plots(const json& evaluation, const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names) {
+    const json& entry = evaluation["precisions"][name];
+    if (entry.contains("by_coverage")) out += plot_of(name, entry["by_coverage"]);
+  }
+  return out;
+}
+
+std::string reliability_plot(const json& evaluation, const std::vector<std::string>& names) {
+  std::vector<Line> lines = {{"perfect", {0, 1}, {0, 1}, 7, true}};
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const json detector = evaluation["precisions"][names[i]].value("detector", json::object());
+    if (!detector.contains("reliability")) continue;
+    Line line{names[i] + " (error " + fixed(at(detector, "calibration_error"), 3) + ")", {}, {},
+              static_cast<int>(i)};
+    const json& bins = detector["reliability"];
+    const std::vector<double> score = column(bins, "score"), frequency = column(bins, "frequency");
+    for (std::size_t b = 0; b < score.size(); ++b) {
+      if (!std::isfinite(score[b])) continue;
+      line.x.push_back(score[b]), line.y.push_back(frequency[b]);
+    }
+    if (!line.x.empty()) lines.push_back(std::move(line));
+  }
+  if (lines.size() == 1) return "";
+  return line_plot({"risk that the detector states", false, 0, 1},
+                   {"share of steps that are risky", false, 0, 1}, lines, {});
+}
+
+}  // namespace dgap::evaluator

@@ -1,0 +1,19 @@
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+/// Pieces of the report that say what the other figures are worth; `names`: precisions in order.
+namespace dgap::evaluator {
+
+/// KL of every control and ceiling beside that of the uncorrected decode.
+std::string controls_table(const nlohmann::json& evaluation, const std::vector<std::string>& names);
+
+/// Per precision: how coverage is distributed, and KL before, after and at the ceiling by coverage.
+std::string coverage_plots(const nlohmann::json& evaluation, const std::vector<std::string>& names);
+
+/// Frequency of risky steps by the detector's score, all precisions; "" where there are no scores.
+std::string reliability_plot(const nlohmann::json& evaluation,
+                             const std::vector<std::string>& names);
+
+}  // namespace dgap::evaluator
