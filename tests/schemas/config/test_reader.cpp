@@ -231,8 +231,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{
             "allocation: {base: K4V4, budget: 5, choices: [8, 4]}\n",
             "c.yaml:4: allocation.choices.1: must be greater than the item before it (8), got 4"},
-        Refused{"threshold: {policy: budget}\n",
-                "c.yaml:4: threshold.policy: \"budget\" is not built in this version"},
+        Refused{"threshold: {policy: bugdet}\n",
+                "c.yaml:4: threshold.policy: must be one of fixed, budget, target and tradeoff"},
         Refused{"threshold: {value: 1.5}\n",
                 "c.yaml:4: threshold.value: must be in [0, 1], got 1.5"}));
 
