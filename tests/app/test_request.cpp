@@ -55,7 +55,7 @@ TEST(Request, UsageErrors) {
   EXPECT_THAT(refusal({}), HasSubstr("a verb is missing"));
   EXPECT_THAT(refusal({"colect", "c.yaml"}),
               HasSubstr("unknown verb 'colect'; did you mean collect?"));
-  EXPECT_THAT(refusal({"xyzzy"}), HasSubstr("verbs are collect, calibrate"));
+  EXPECT_THAT(refusal({"xyzzy"}), HasSubstr("verbs are allocate, collect"));
   EXPECT_THAT(refusal({"run"}), HasSubstr("CONFIG is required"));
   EXPECT_THAT(refusal({"run", "a", "b"}), HasSubstr("b"));
   EXPECT_THAT(refusal({"run", "a", "--bogus"}), HasSubstr("--bogus"));
