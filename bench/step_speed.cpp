@@ -89,12 +89,24 @@ std::int64_t weight_bytes(const engine::HyperParameters& p, const std::string& c
   return (engine::parameter_count(p) - unread) * (compute == "bf16" ? 2 : 4);
 }
 
+/// K1V1, but keys of four bits in 16 of 90 pairs of layer and head, spread evenly.
+schemas::Scheme mixed_scheme(const engine::ModelInfo& model) {
+  schemas::Scheme scheme = schemas::preset("K1V1");
+  scheme.name = "K1V1-some-K4";
+  const schemas::TensorScheme four_bits = schemas::preset("K4V4").key;
+  for (int i = 0; i < model.layers * model.kv_heads; ++i)
+    if ((i + 1) * 16 / 90 > i * 16 / 90)
+      scheme.overrides.push_back(
+          {.layers = {i / model.kv_heads}, .heads = {i % model.kv_heads}, .key = four_bits});
+  return scheme;
+}
+
 void measure(const engine::Decoder& decoder, const engine::Sequence& exact, Tokens tokens,
-             const std::string& precision, std::int64_t context, std::int64_t weights,
+             const schemas::Scheme& scheme, std::int64_t context, std::int64_t weights,
              double bandwidth) {
   std::int64_t cache_bytes = 0;
   const double seconds = best_seconds(kRepetitions, [&] {
-    const auto fork = exact.fork(schemas::preset(precision), context);
+    const auto fork = exact.fork(scheme, context);
     const engine::CacheBytes bytes = fork->cache_bytes();
     cache_bytes = bytes.total_bytes_key + bytes.total_bytes_value;
     DropLogits sink;
@@ -108,7 +120,7 @@ void measure(const engine::Decoder& decoder, const engine::Sequence& exact, Toke
       "\"ms_per_token\": %.2f, \"tokens_per_second\": %.1f, \"cache_megabytes\": %.1f, "
       "\"weight_megabytes\": %.1f, \"gigabytes_per_second\": %.2f, "
       "\"memory_gigabytes_per_second\": %.2f}\n",
-      precision.c_str(), static_cast<long long>(context), decoder.compute().c_str(),
+      scheme.name.c_str(), static_cast<long long>(context), decoder.compute().c_str(),
       decoder.cpu_isa().c_str(), seconds * 1e3, 1 / seconds, static_cast<double>(cache_bytes) / 1e6,
       static_cast<double>(weights) / 1e6, rate / 1e9, bandwidth / 1e9);
   std::fflush(stdout);
@@ -132,9 +144,11 @@ int main(int argc, char** argv) {
     const auto tokens = random_tokens(context + kSteps, decoder->model().vocab_size);
     const auto exact = decoder->begin(context, true);
     exact->append(Tokens(tokens).first(static_cast<std::size_t>(context)), nullptr);
+    std::vector<schemas::Scheme> schemes = {mixed_scheme(decoder->model())};
     for (const char* precision : {"exact", "K4V4", "K2V2", "K1V1", "llamacpp-q4_0"})
-      measure(*decoder, *exact, Tokens(tokens).last(kSteps), precision, context, weights,
-              bandwidth);
+      schemes.push_back(schemas::preset(precision));
+    for (const schemas::Scheme& scheme : schemes)
+      measure(*decoder, *exact, Tokens(tokens).last(kSteps), scheme, context, weights, bandwidth);
   }
   return 0;
 }

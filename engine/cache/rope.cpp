@@ -17,58 +17,74 @@ namespace {
 /// What happens to a value before it is rotated.
 struct Unchanged {
   template <class Float>
-  DGAP_INLINE void operator()(std::int64_t, Float&) const {}
+  DGAP_INLINE void operator()(Float&) const {}
 };
+template <class Float>
 struct Scaled {
-  const float* scale;
-  const float* shift;
-  DGAP_INLINE void operator()(std::int64_t i, Floats16& x) const {
-    Floats16 factor, offset;
-    load(scale + i, factor);
-    load(shift + i, offset);
-    x = x * factor + offset;
-  }
-  DGAP_INLINE void operator()(std::int64_t i, float& x) const { x = x * scale[i] + shift[i]; }
+  Float scale, shift;
+  DGAP_INLINE void operator()(Float& x) const { x = x * scale + shift; }
 };
 
+DGAP_INLINE void load_lanes(const float* from, Floats16& out) { load(from, out); }
+DGAP_INLINE void load_lanes(const float* from, float& out) { out = *from; }
+DGAP_INLINE void store_lanes(const Floats16& x, float* to) { store(x, to); }
+DGAP_INLINE void store_lanes(const float& x, float* to) { *to = x; }
+
+/// One channel or sixteen of each half of a row; x and out may be the same.
+template <class Float, class First, class Second>
+DGAP_INLINE void rotate_lanes(const First& first, const Second& second, const float* x,
+                              const float* cosines, const float* sines, std::int64_t half,
+                              float* out) {
+  Float a, b, c, s;
+  load_lanes(x, a);
+  load_lanes(x + half, b);
+  load_lanes(cosines, c);
+  load_lanes(sines, s);
+  first(a);
+  second(b);
+  store_lanes(a * c - b * s, out);
+  store_lanes(b * c + a * s, out + half);
+}
+
 /// One vector of 2 * half channels; x and out may be the same.
-template <class Before>
-DGAP_INLINE void rotate(const Before& before, const float* x, const float* cosines,
-                        const float* sines, std::int64_t half, float* out) {
+DGAP_INLINE void rotate(const float* x, const float* cosines, const float* sines, std::int64_t half,
+                        float* out) {
+  constexpr Unchanged kUnchanged;
   std::int64_t i = 0;
-  for (; i + 16 <= half; i += 16) {
-    Floats16 a, b, c, s;
-    load(x + i, a);
-    load(x + i + half, b);
-    load(cosines + i, c);
-    load(sines + i, s);
-    before(i, a);
-    before(i + half, b);
-    store(a * c - b * s, out + i);
-    store(b * c + a * s, out + i + half);
-  }
-  for (; i < half; ++i) {
-    float a = x[i], b = x[i + half];
-    before(i, a);
-    before(i + half, b);
-    out[i] = a * cosines[i] - b * sines[i];
-    out[i + half] = b * cosines[i] + a * sines[i];
-  }
+  for (; i + 16 <= half; i += 16)
+    rotate_lanes<Floats16>(kUnchanged, kUnchanged, x + i, cosines + i, sines + i, half, out + i);
+  for (; i < half; ++i)
+    rotate_lanes<float>(kUnchanged, kUnchanged, x + i, cosines + i, sines + i, half, out + i);
+}
+
+/// The same channels of all rows, whose scales and shifts stay in registers.
+template <class Float>
+DGAP_INLINE void rotate_scaled_lanes(std::int64_t rows, std::int64_t half, const float* scale,
+                                     const float* shift, const float* cosines, const float* sines,
+                                     float* x) {
+  Scaled<Float> first, second;
+  load_lanes(scale, first.scale);
+  load_lanes(shift, first.shift);
+  load_lanes(scale + half, second.scale);
+  load_lanes(shift + half, second.shift);
+  for (std::int64_t r = 0; r < rows; ++r, cosines += half, sines += half, x += 2 * half)
+    rotate_lanes<Float>(first, second, x, cosines, sines, half, x);
 }
 
 DGAP_MULTIVERSION void rotate_in_place(std::int64_t tokens, std::int64_t heads, std::int64_t half,
                                        const float* cosines, const float* sines, float* x) {
   for (std::int64_t t = 0; t < tokens; ++t, cosines += half, sines += half)
-    for (std::int64_t h = 0; h < heads; ++h, x += 2 * half)
-      rotate(Unchanged(), x, cosines, sines, half, x);
+    for (std::int64_t h = 0; h < heads; ++h, x += 2 * half) rotate(x, cosines, sines, half, x);
 }
 
 DGAP_MULTIVERSION void rotate_scaled(std::int64_t rows, std::int64_t half, const float* scale,
                                      const float* shift, const float* cosines, const float* sines,
                                      float* x) {
-  const Scaled before{scale, shift};
-  for (std::int64_t r = 0; r < rows; ++r, cosines += half, sines += half, x += 2 * half)
-    rotate(before, x, cosines, sines, half, x);
+  std::int64_t i = 0;
+  for (; i + 16 <= half; i += 16)
+    rotate_scaled_lanes<Floats16>(rows, half, scale + i, shift + i, cosines + i, sines + i, x + i);
+  for (; i < half; ++i)
+    rotate_scaled_lanes<float>(rows, half, scale + i, shift + i, cosines + i, sines + i, x + i);
 }
 
 DGAP_MULTIVERSION void rotate_rows(std::int64_t rows, std::int64_t half, const float* cosines,
@@ -76,7 +92,7 @@ DGAP_MULTIVERSION void rotate_rows(std::int64_t rows, std::int64_t half, const f
                                    float* out) {
   for (std::int64_t r = 0; r < rows;
        ++r, cosines += half, sines += half, x += stride, out += 2 * half)
-    rotate(Unchanged(), x, cosines, sines, half, out);
+    rotate(x, cosines, sines, half, out);
 }
 
 }  // namespace
