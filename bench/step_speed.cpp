@@ -144,9 +144,10 @@ int main(int argc, char** argv) {
     const auto tokens = random_tokens(context + kSteps, decoder->model().vocab_size);
     const auto exact = decoder->begin(context, true);
     exact->append(Tokens(tokens).first(static_cast<std::size_t>(context)), nullptr);
-    std::vector<schemas::Scheme> schemes = {mixed_scheme(decoder->model())};
+    std::vector<schemas::Scheme> schemes;
     for (const char* precision : {"exact", "K4V4", "K2V2", "K1V1", "llamacpp-q4_0"})
       schemes.push_back(schemas::preset(precision));
+    schemes.push_back(mixed_scheme(decoder->model()));
     for (const schemas::Scheme& scheme : schemes)
       measure(*decoder, *exact, Tokens(tokens).last(kSteps), scheme, context, weights, bandwidth);
   }
