@@ -1,20 +1,18 @@
-// Speed of the engine on a model file: prefill, blocked and step-by-step decoding over several
-// caches, and the share of the parts of a blocked decode.
+// Speed of the engine on a model file: prefill and blocked decoding over several caches (single
+// steps: step_speed).
 //
 //   engine_speed MODEL [COMPUTE] [CONTEXT...]
 //
 // Token ids are random: the work does not depend on them. Every figure is the best of some
 // repetitions, since other processes may disturb.
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <limits>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "base/random.hpp"
+#include "bench/decoding.hpp"
 #include "engine/backend/cpu/cpu_decoder.hpp"
 #include "engine/cache/exact_cache.hpp"
 #include "engine/formats/open_weights.hpp"
@@ -24,45 +22,15 @@
 namespace {
 
 using namespace dgap;
+using namespace dgap::bench;
 using Tokens = std::span<const std::int32_t>;
 
-class DropLogits : public engine::LogitsSink {
- public:
-  void take(std::int64_t, std::int64_t rows, const float* logits, const float*) override {
-    sum += static_cast<double>(logits[0]) + static_cast<double>(rows);
-  }
-  double sum = 0;
-};
-
-template <class F>
-double seconds(const F& f) {
-  const auto begin = std::chrono::steady_clock::now();
-  f();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-template <class F>
-double best_of(int times, const F& f) {
-  double best = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < times; ++i) best = std::min(best, f());
-  return best;
-}
-
-std::vector<std::int32_t> random_tokens(std::int64_t count, std::int64_t vocabulary) {
-  base::Random random(1);
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(count));
-  for (auto& token : tokens)
-    token = static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(vocabulary)));
-  return tokens;
-}
-
-/// A decode of `rows` tokens in blocks (or step by step, block 0) over a fresh fork.
+/// A decode in blocks over a fresh fork.
 double decode(const engine::Sequence& exact, const std::string& precision, std::int64_t context,
               Tokens tokens, std::size_t block) {
   DropLogits sink;
   const auto fork = exact.fork(schemas::preset(precision), context);
   return seconds([&] {
-    if (block == 0) return fork->append_stepwise(tokens, &sink);
     for (std::size_t i = 0; i < tokens.size(); i += block)
       fork->append(tokens.subspan(i, std::min(block, tokens.size() - i)), &sink);
   });
@@ -93,9 +61,7 @@ void measure_context(const engine::Decoder& decoder, std::int64_t context) {
           best_of(3, [&] { return decode(*exact, precision, prefix, targets, block); });
       std::printf("  block %zu: %.0f rows/s", block, static_cast<double>(steps) / time);
     }
-    const Tokens few = targets.first(16);
-    const double time = best_of(2, [&] { return decode(*exact, precision, prefix, few, 0); });
-    std::printf("  step by step: %.1f tokens/s\n", static_cast<double>(few.size()) / time);
+    std::printf("\n");
   }
 }
 

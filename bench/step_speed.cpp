@@ -6,11 +6,8 @@
 // taken in the same run, as the best rate at which all cores together add up a large array. Figures
 // are the best of some repetitions, since other processes may disturb. Prints one JSON object per
 // line.
-#include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <limits>
 #include <memory>
 #include <numeric>
 #include <span>
@@ -20,7 +17,7 @@
 #include <oneapi/tbb/blocked_range.h>
 #include <oneapi/tbb/parallel_reduce.h>
 
-#include "base/random.hpp"
+#include "bench/decoding.hpp"
 #include "engine/formats/open_weights.hpp"
 #include "engine/model/decoder.hpp"
 #include "engine/model/weights.hpp"
@@ -30,57 +27,25 @@ namespace {
 
 using namespace dgap;
 using Tokens = std::span<const std::int32_t>;
-constexpr std::int64_t kSteps = 16, kRepetitions = 3;
-
-class DropLogits : public engine::LogitsSink {
- public:
-  void take(std::int64_t, std::int64_t, const float* logits, const float*) override {
-    sum += static_cast<double>(logits[0]);
-  }
-  double sum = 0;
-};
-
-template <class F>
-double best_seconds(std::int64_t times, const F& f) {
-  double best = std::numeric_limits<double>::infinity();
-  for (std::int64_t i = 0; i < times; ++i) best = std::min(best, f());
-  return best;
-}
-
-class Clock {
- public:
-  double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-};
+constexpr std::int64_t kSteps = 16;
+constexpr int kRepetitions = 3;
 
 /// Bytes per second of reading an array of `bytes`.
 double read_rate(std::size_t bytes) {
   const std::vector<std::uint64_t> array(bytes / sizeof(std::uint64_t), 1);
   std::uint64_t total = 0;
-  const double seconds = best_seconds(8, [&] {
-    const Clock clock;
-    total += oneapi::tbb::parallel_reduce(
-        oneapi::tbb::blocked_range<std::size_t>(0, array.size(), 1 << 16), std::uint64_t{0},
-        [&](const auto& range, std::uint64_t sum) {
-          return std::accumulate(array.begin() + static_cast<std::ptrdiff_t>(range.begin()),
-                                 array.begin() + static_cast<std::ptrdiff_t>(range.end()), sum);
-        },
-        std::plus<>());
-    return clock.seconds();
+  const double best = bench::best_of(8, [&] {
+    return bench::seconds([&] {
+      total += oneapi::tbb::parallel_reduce(
+          oneapi::tbb::blocked_range<std::size_t>(0, array.size(), 1 << 16), std::uint64_t{0},
+          [&](const auto& range, std::uint64_t sum) {
+            return std::accumulate(array.begin() + static_cast<std::ptrdiff_t>(range.begin()),
+                                   array.begin() + static_cast<std::ptrdiff_t>(range.end()), sum);
+          },
+          std::plus<>());
+    });
   });
-  return total == 0 ? 0.0 : static_cast<double>(bytes) / seconds;
-}
-
-std::vector<std::int32_t> random_tokens(std::int64_t count, std::int64_t vocabulary) {
-  base::Random random(1);
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(count));
-  for (auto& token : tokens)
-    token = static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(vocabulary)));
-  return tokens;
+  return total == 0 ? 0.0 : static_cast<double>(bytes) / best;
 }
 
 /// Bytes of the weights that a step reads: all but the table of embeddings where it is another.
@@ -105,14 +70,13 @@ void measure(const engine::Decoder& decoder, const engine::Sequence& exact, Toke
              const schemas::Scheme& scheme, std::int64_t context, std::int64_t weights,
              double bandwidth) {
   std::int64_t cache_bytes = 0;
-  const double seconds = best_seconds(kRepetitions, [&] {
+  const double seconds = bench::best_of(kRepetitions, [&] {
     const auto fork = exact.fork(scheme, context);
     const engine::CacheBytes bytes = fork->cache_bytes();
     cache_bytes = bytes.total_bytes_key + bytes.total_bytes_value;
-    DropLogits sink;
-    const Clock clock;
-    fork->append_stepwise(tokens, &sink);
-    return clock.seconds() / static_cast<double>(kSteps);
+    bench::DropLogits sink;
+    return bench::seconds([&] { fork->append_stepwise(tokens, &sink); }) /
+           static_cast<double>(kSteps);
   });
   const double rate = static_cast<double>(cache_bytes + weights) / seconds;
   std::printf(
@@ -141,7 +105,7 @@ int main(int argc, char** argv) {
       weight_bytes(engine::open_weights(argv[1], "auto")->parameters(), decoder->compute());
   const double bandwidth = read_rate(std::size_t{1} << 29);
   for (const std::int64_t context : contexts) {
-    const auto tokens = random_tokens(context + kSteps, decoder->model().vocab_size);
+    const auto tokens = bench::random_tokens(context + kSteps, decoder->model().vocab_size);
     const auto exact = decoder->begin(context, true);
     exact->append(Tokens(tokens).first(static_cast<std::size_t>(context)), nullptr);
     std::vector<schemas::Scheme> schemes;

@@ -60,13 +60,6 @@ class CalibrationRows {
   std::vector<std::unique_ptr<engine::Sequence>> windows_;  // of one length
 };
 
-std::int64_t window_tokens(const schemas::Config& config, const engine::ModelInfo& model) {
-  const std::int64_t wanted = config.calibration.tokens > 0          ? config.calibration.tokens
-                              : model.hidden_size < kSmallHiddenSize ? kTokensOfSmall
-                                                                     : kTokens;
-  return std::min(wanted, model.context_length);
-}
-
 /// Books of the training split, or all where it has none, that hold `tokens`, or the longest.
 std::vector<std::size_t> books_for(const Schedule& schedule, std::int64_t& tokens) {
   const auto of = [&](auto&& fits) {
@@ -87,7 +80,9 @@ std::vector<std::size_t> books_for(const Schedule& schedule, std::int64_t& token
 CalibrationRows decode_windows(const CalibrationSource& source, base::Progress& progress) {
   const engine::Decoder& decoder = source.decoder();
   const std::int32_t bos = source.tokenizer.bos();
-  std::int64_t tokens = window_tokens(source.config, decoder.model()) - (bos >= 0 ? 1 : 0);
+  const engine::ModelInfo& model = decoder.model();
+  std::int64_t tokens = calibration_tokens(source.config, model.hidden_size, model.context_length) -
+                        (bos >= 0 ? 1 : 0);
   const std::vector<std::size_t> books = books_for(source.schedule, tokens);
   const int count = source.config.calibration.windows;
   progress.begin("calibrate caches", count, "windows");
@@ -141,6 +136,13 @@ schemas::Calibration calibrate(const schemas::Scheme& scheme, const CalibrationR
 }
 
 }  // namespace
+
+std::int64_t calibration_tokens(const schemas::Config& config, std::int64_t hidden_size,
+                                std::int64_t context_length) {
+  const std::int64_t fitting = hidden_size < kSmallHiddenSize ? kTokensOfSmall : kTokens;
+  const std::int64_t wanted = config.calibration.tokens > 0 ? config.calibration.tokens : fitting;
+  return std::min(wanted, context_length);
+}
 
 void make_calibrations(const CalibrationSource& source, base::Progress& progress) {
   std::unique_ptr<CalibrationRows> rows;

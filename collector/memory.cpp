@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "collector/calibration.hpp"
 #include "collector/paired_block.hpp"
 #include "collector/settings.hpp"
 #include "collector/trace_size.hpp"
@@ -81,6 +82,15 @@ double exact_cache_bytes(const schemas::Config& config, const engine::HyperParam
   return tokens * p.layers * p.kv_heads * p.head_dim * (keep_pre_rope ? 6.0 : 4.0);
 }
 
+/// Exact caches of all calibration windows, keys before RoPE included, which are there together
+/// before any text is collected.
+double calibration_bytes(const schemas::Config& config, const engine::HyperParameters& p) {
+  if (!std::ranges::any_of(config.precisions, schemas::needs_calibration)) return 0.0;
+  const auto tokens = static_cast<double>(
+      config.calibration.windows * calibration_tokens(config, p.hidden_size, p.context_length));
+  return tokens * p.layers * p.kv_heads * p.head_dim * 6.0;
+}
+
 /// Activations and attention of a block of 512 rows, a group of logits, and every decode's RoPE
 /// table (engine/backend/cpu).
 double scratch_bytes(const schemas::Config& config, const engine::HyperParameters& p,
@@ -118,7 +128,7 @@ MemoryNeed memory_need(const schemas::Config& config, std::int64_t tokenizer_voc
                                  model.vocab_size, model.hidden_size);
   MemoryNeed need;
   need.weights = static_cast<double>(engine::parameter_count(model)) * bytes_of_weight(config);
-  need.exact_cache = exact_cache_bytes(config, model);
+  need.exact_cache = std::max(exact_cache_bytes(config, model), calibration_bytes(config, model));
   need.precision_caches = caches_at_once(config, model, at_once);
   need.part = part_bytes(config, shape);
   shape.precisions = at_once;

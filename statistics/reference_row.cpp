@@ -9,6 +9,18 @@
 #include "statistics/sums.hpp"
 
 namespace dgap::statistics {
+namespace {
+
+/// KL from a row whose probabilities are p / p_sum.
+double kl_of(const double* p, double p_sum, std::span<const float> logits, double lse,
+             std::span<const float> other, double other_lse) {
+  const double cross = cross_term(p, logits.data(), other.data(), std::ssize(logits));
+  const double kl = cross / p_sum + (other_lse - lse);
+  return kl < 0.0 ? 0.0 : kl;  // rounding; NaN and +inf pass
+}
+
+}  // namespace
+
 ReferenceRow::ReferenceRow(std::int64_t width, std::int64_t top, double alpha)
     : width_(width),
       top_(top),
@@ -80,9 +92,17 @@ void ReferenceRow::masses_before(std::span<const std::int32_t> ids, double* mass
 }
 
 double ReferenceRow::kl_to(std::span<const float> other, double other_lse) const {
-  const double cross = cross_term(exponential_.data(), logits_.data(), other.data(), width_);
-  const double kl = cross / exponential_sum_ + (other_lse - lse_);
-  return kl < 0.0 ? 0.0 : kl;  // rounding; NaN and +inf pass
+  return kl_of(exponential_.data(), exponential_sum_, logits_, lse_, other, other_lse);
+}
+
+double kl_divergence(std::span<const float> reference, double reference_lse,
+                     std::span<const float> other, double other_lse) {
+  thread_local std::vector<double> probability;
+  const std::int64_t width = std::ssize(reference);
+  probability.resize(reference.size());
+  exponentiate(reference.data(), width, reference_lse, probability.data());
+  return kl_of(probability.data(), sum(probability.data(), width), reference, reference_lse, other,
+               other_lse);
 }
 
 void ranks_of(std::span<const float> logits, std::span<const std::int32_t> ids, std::int32_t* ranks,

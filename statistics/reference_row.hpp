@@ -61,6 +61,10 @@ class ReferenceRow {
   std::vector<double> bucket_mass_;  // [kBuckets + 1], strictly before each bucket
 };
 
+/// The same of a reference row of which only its logits and their log-sum-exp were kept.
+double kl_divergence(std::span<const float> reference, double reference_lse,
+                     std::span<const float> other, double other_lse);
+
 /// 0-based ranks of `ids` in the order (logit descending, id ascending) of `logits`. scratch is
 /// reused.
 void ranks_of(std::span<const float> logits, std::span<const std::int32_t> ids, std::int32_t* ranks,

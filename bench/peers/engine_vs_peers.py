@@ -16,7 +16,6 @@ import argparse
 import json
 import os
 import pathlib
-import re
 import subprocess
 import sys
 import tempfile
@@ -62,9 +61,9 @@ def measure(args, context, ids):
         if args.decodes:
             paired = json.loads(run(*ours, 512, 512, *SCHEMES))
             keep_best(rates["paired_steps"], "dgap", paired["paired_steps_per_second"])
-            output = run(f"{args.build}/bench/engine_speed", args.model, "auto", context)
-            for name, rate in re.findall(r"^\s+(\S+) .*step by step: ([\d.]+) tokens/s", output, re.M):
-                keep_best(rates["steps"], f"dgap {name}", float(rate))
+            for line in run(f"{args.build}/bench/step_speed", args.model, "auto", context - 16).splitlines():
+                steps = json.loads(line)
+                keep_best(rates["steps"], f"dgap {steps['scheme']}", steps["tokens_per_second"])
     return rates
 
 

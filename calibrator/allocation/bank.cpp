@@ -3,51 +3,33 @@
 #include <tbb/parallel_for.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/stop.hpp"
 #include "runtime/window.hpp"
+#include "statistics/reference_row.hpp"
 
 namespace dgap::calibrator {
 namespace {
 
 constexpr std::size_t kChunk = 8;  // schemes between two signs of life
 
-/// Sum of p z over a row, f64, in one order of lanes.
-double dot(const float* p, const float* z, std::int64_t count) {
-  constexpr std::int64_t kLanes = 16;
-  double lanes[kLanes] = {};
-  std::int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    for (std::int64_t l = 0; l < kLanes; ++l)
-      lanes[l] += static_cast<double>(p[i + l]) * static_cast<double>(z[i + l]);
-  }
-  for (; i < count; ++i) lanes[0] += static_cast<double>(p[i]) * static_cast<double>(z[i]);
-  double sum = 0;
-  for (const double lane : lanes) sum += lane;
-  return sum;
-}
-
-/// Keeps what the KL from a reference needs of each of its rows.
-class Reference : public engine::LogitsSink {
+/// Keeps the rows that a KL is taken from.
+class Keep : public engine::LogitsSink {
  public:
-  Reference(std::int64_t width, std::vector<float>& probabilities, std::vector<double>& entropies)
-      : width_(width), probabilities_(probabilities), entropies_(entropies) {}
+  Keep(std::int64_t width, std::vector<float>& kept, std::vector<double>& lse)
+      : width_(width), kept_(kept), lse_(lse) {}
   void take(std::int64_t, std::int64_t rows, const float* logits, const float*) override {
+    kept_.insert(kept_.end(), logits, logits + rows * width_);
     for (std::int64_t r = 0; r < rows; ++r) {
       const std::span row(logits + r * width_, static_cast<std::size_t>(width_));
-      const double lse = runtime::row_statistics(row).lse;
-      const std::size_t begin = probabilities_.size();
-      for (const float z : row)
-        probabilities_.push_back(static_cast<float>(std::exp(static_cast<double>(z) - lse)));
-      entropies_.push_back(lse - dot(probabilities_.data() + begin, row.data(), width_));
+      lse_.push_back(runtime::row_statistics(row).lse);
     }
   }
 
  private:
   std::int64_t width_;
-  std::vector<float>& probabilities_;
-  std::vector<double>& entropies_;
+  std::vector<float>& kept_;
+  std::vector<double>& lse_;
 };
 
 }  // namespace
@@ -64,9 +46,7 @@ class Bank::Score : public engine::LogitsSink {
       if (case_.prompt)
         add_answer(row, lse, case_.tokens[static_cast<std::size_t>(case_.prefix + first + r + 1)]);
       else
-        sum_.kl += lse -
-                   dot(case_.probabilities.data() + (first + r) * width_, row.data(), width_) -
-                   case_.entropies[static_cast<std::size_t>(first + r)];
+        add_divergence(row, lse, first + r);
       ++rows_;
     }
   }
@@ -77,6 +57,11 @@ class Bank::Score : public engine::LogitsSink {
   }
 
  private:
+  void add_divergence(std::span<const float> row, double lse, std::int64_t at) {
+    const auto i = static_cast<std::size_t>(at);
+    const std::span reference(case_.logits.data() + at * width_, row.size());
+    sum_.kl += statistics::kl_divergence(reference, case_.lse[i], row, lse);
+  }
   void add_answer(std::span<const float> row, double lse, std::int32_t target) {
     const float z = row[static_cast<std::size_t>(target)];
     sum_.nll += lse - static_cast<double>(z);
@@ -104,8 +89,8 @@ Bank::Bank(const engine::Decoder& decoder, std::vector<Case> cases)
       prepared.exact->append(prepared.inputs(), &score);
       losses.push_back(score.loss());
     } else {
-      Reference reference(width_, prepared.probabilities, prepared.entropies);
-      prepared.exact->append(prepared.inputs(), &reference);
+      Keep keep(width_, prepared.logits, prepared.lse);
+      prepared.exact->append(prepared.inputs(), &keep);
       losses.emplace_back();
     }
   }

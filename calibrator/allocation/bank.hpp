@@ -13,8 +13,8 @@ namespace dgap::calibrator {
 using schemas::AllocationLoss;
 
 /// Cases with their exact prefixes, prefilled once and kept, so that any number of schemes can be
-/// decoded over each. Takes the exact cache of every prefix, and of every scored row of a site its
-/// reference probabilities.
+/// decoded over each. Keeps the exact cache of every prefix, and the reference's logits of every
+/// scored row of a site.
 class Bank {
  public:
   Bank(const engine::Decoder& decoder, std::vector<Case> cases);
@@ -37,8 +37,8 @@ class Bank {
   class Score;
   struct Prepared : Case {
     std::unique_ptr<engine::Sequence> exact;
-    std::vector<float> probabilities = {};  // [rows, vocabulary] of a site
-    std::vector<double> entropies = {};     // [rows]
+    std::vector<float> logits = {};  // of a site's reference, [rows, vocabulary]
+    std::vector<double> lse = {};    // [rows]
     std::span<const std::int32_t> inputs() const {
       return std::span(tokens).subspan(static_cast<std::size_t>(prefix),
                                        tokens.size() - 1 - static_cast<std::size_t>(prefix));

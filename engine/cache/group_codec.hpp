@@ -10,6 +10,13 @@ namespace dgap::engine {
 /// Threshold and levels of the two-bit Lloyd-Max quantiser of a unit normal, arXiv:2504.19874.
 inline constexpr float kLloydInner = 0.4528f, kLloydOuter = 1.510f, kLloydThreshold = 0.9816f;
 
+/// Whether the groups of such codes have a minimum beside their scale.
+inline bool has_minima(schemas::Quantizer quantizer) {
+  using enum schemas::Quantizer;
+  return quantizer == asymmetric || quantizer == asymmetric_fp16 || quantizer == q4_1 ||
+         quantizer == q5_1;
+}
+
 /// Codes of groups of values that share one FP16 scale, and with some a minimum: channels of one
 /// token (a divisor of width), or consecutive tokens of one channel.
 struct GroupFormat {
@@ -25,11 +32,7 @@ struct GroupFormat {
   GroupFormat() = default;
   GroupFormat(const schemas::TensorScheme& tensor, int head_dim);
 
-  bool has_minima() const {
-    using enum schemas::Quantizer;
-    return quantizer == asymmetric || quantizer == asymmetric_fp16 || quantizer == q4_1 ||
-           quantizer == q5_1;
-  }
+  bool has_minima() const { return engine::has_minima(quantizer); }
   int step() const { return axis == schemas::GroupAxis::token ? 1 : group; }
   std::size_t row_bytes() const { return packed_bytes(bits, static_cast<std::size_t>(width)); }
   /// Scales of one step: width / group of a token, or one per channel.

@@ -59,8 +59,7 @@ DGAP_MULTIVERSION void code_values(std::size_t n, const float* x, const float* o
                                    const float* scale, std::size_t step, int count,
                                    const float* thresholds, std::uint8_t* codes) {
   for (std::size_t c = 0; c < n; ++c) {
-    const float s = scale[c * step];
-    const float unit = s > 0.0f ? (x[c] - offset[c * step]) / s : 0.0f;
+    const float unit = to_unit(x[c], offset[c * step], scale[c * step]);
     int code = 0;
     for (int k = 0; k < count; ++k) code += unit >= thresholds[k] ? 1 : 0;
     codes[c] = static_cast<std::uint8_t>(code);

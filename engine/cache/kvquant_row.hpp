@@ -3,6 +3,8 @@
 #include <span>
 #include <vector>
 
+#include "base/multiversion.hpp"
+
 namespace dgap::engine {
 
 /// Values of each end of a row of `width` that are kept exactly: the exact-k form of the quantiles
@@ -20,7 +22,7 @@ RowRange mark_outliers(std::span<const float> x, int per_end,
                        std::vector<std::uint8_t>& is_outlier);
 
 /// (x - offset) / scale; 0 where the scale is.
-inline float to_unit(float x, float offset, float scale) {
+DGAP_INLINE float to_unit(float x, float offset, float scale) {
   return scale > 0.0f ? (x - offset) / scale : 0.0f;
 }
 

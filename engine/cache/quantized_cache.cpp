@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "engine/cache/group_codec.hpp"
 #include "engine/cache/kvquant_calibration.hpp"
 
 namespace dgap::engine {
@@ -23,19 +24,8 @@ bool is_exact(const TensorScheme& tensor) { return tensor.quantizer == Quantizer
 
 /// Whether codes are of a value itself, without an offset of their own.
 bool is_symmetric(const TensorScheme& tensor) {
-  switch (tensor.quantizer) {
-    case Quantizer::asymmetric:
-    case Quantizer::asymmetric_fp16:
-    case Quantizer::q4_1:
-    case Quantizer::q5_1:
-    case Quantizer::kvarn:
-    case Quantizer::kvquant:
-    case Quantizer::quanto:
-    case Quantizer::hqq:
-      return false;
-    default:
-      return tensor.axis == schemas::GroupAxis::token;
-  }
+  return tensor.axis == schemas::GroupAxis::token && !has_minima(tensor.quantizer) &&
+         tensor.quantizer != Quantizer::kvarn && !schemas::spans_heads(tensor);
 }
 
 /// Keys are read rotated where rotating the queries too is all that it takes.
@@ -50,8 +40,8 @@ bool is_fine(const HeadTensor& tensor) {
   const TensorScheme& key = tensor.plan().scheme;
   if (key.bits > (key.center ? 2 : 4) || !is_symmetric(key)) return true;
   if (key.center && !key.normalize) return true;  // the deviation is not known
-  constexpr float kLargeMean =
-      16.0f;  // in deviations: 16 * 2^-9 is a tenth of a 2-bit code's error
+  // In deviations: 16 * 2^-9 is a tenth of a 2-bit code's error.
+  constexpr float kLargeMean = 16.0f;
   const Centring& centring = tensor.centring();
   for (std::size_t i = 0; i < centring.mean().size(); ++i)
     if (std::abs(centring.mean()[i]) > kLargeMean * centring.rms()[i]) return true;

@@ -53,6 +53,13 @@ TEST_F(MemoryTest, WeightsAreCountedOnce) {
   EXPECT_EQ(need(1).weights, 4.0 * static_cast<double>(engine::parameter_count(model_)));
 }
 
+TEST_F(MemoryTest, CalibrationWindowsLieThereTogether) {
+  config_.precisions = {schemas::preset("kvquant-nuq3")};
+  config_.calibration = {.windows = 16, .tokens = 700};
+  model_.context_length = 4096;
+  EXPECT_EQ(need(1).exact_cache, 16.0 * 700 * 4 * 2 * 16 * 6);
+}
+
 TEST_F(MemoryTest, AsManyAsFitInEvenGroups) {
   EXPECT_EQ(at_once(0), 5u);  // no limit
   EXPECT_EQ(at_once(need(5).total() + 1), 5u);

@@ -151,5 +151,23 @@ TEST(RanksOf, MatchAFullSortForFewAndManyIds) {
   }
 }
 
+TEST(KlDivergence, OfKeptLogitsIsThatOfTheRow) {
+  constexpr std::int64_t kWidth = 1000;
+  const std::vector<std::vector<float>> rows = rows_of(kWidth);
+  ReferenceRow row(kWidth, 1, 0.5);
+  for (const std::vector<float>& z : rows) {
+    row.assign(z);
+    for (const std::vector<float>& other : rows) {
+      const double lse = runtime::row_statistics(other).lse;
+      const double kl = kl_divergence(z, row.lse(), other, lse);
+      if (std::isinf(row.kl_to(other, lse)))
+        EXPECT_EQ(kl, row.kl_to(other, lse));
+      else
+        EXPECT_NEAR(kl, row.kl_to(other, lse), 1e-12 * (1.0 + std::abs(lse) + std::abs(row.lse())));
+    }
+    EXPECT_EQ(kl_divergence(z, row.lse(), z, row.lse()), 0.0);
+  }
+}
+
 }  // namespace
 }  // namespace dgap::statistics
