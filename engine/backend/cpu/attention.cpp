@@ -13,16 +13,21 @@
 namespace dgap::engine {
 namespace {
 
-constexpr std::int64_t kStagedTiles = 4;    // tiles held in the kernel's layout at a time
-constexpr std::int64_t kBlocksPerTask = 8;  // query blocks that pass over a tile together
+constexpr std::int64_t kRunTiles = 8;       // tiles of a run, whose states are summed apart
+constexpr std::int64_t kBlocksPerTask = 8;  // query blocks that pass over a run together
+constexpr std::int64_t kFewBlocks = 2;      // up to which a run's tiles serve one task only
 constexpr float kNothing = -1e30f;  // top of no score; finite, so that differences are numbers
 constexpr float kLog2 = 0.693147181f;
 
-float* scratch(std::int64_t size) {
-  thread_local Buffer<float> buffer;
+template <class T, int kUse>
+T* scratch(std::int64_t size) {
+  thread_local Buffer<T> buffer;
   buffer.reserve(size);
   return buffer.data();
 }
+float* row_scratch(std::int64_t size) { return scratch<float, 0>(size); }
+float* state_scratch(std::int64_t size) { return scratch<float, 1>(size); }
+char* tile_scratch(std::int64_t size) { return scratch<char, 2>(size); }
 
 /// Slots of a tile that each lane sees.
 DGAP_MULTIVERSION void clip(const std::int32_t* low, const std::int32_t* high, std::int32_t base,
@@ -31,6 +36,23 @@ DGAP_MULTIVERSION void clip(const std::int32_t* low, const std::int32_t* high, s
     begin[lane] = std::clamp(low[lane] - base, 0, kAttentionTile);
     end[lane] = std::clamp(high[lane] - base, 0, kAttentionTile);
   }
+}
+
+/// Adds what a run of tiles sums up to.
+DGAP_MULTIVERSION void add_state(std::int64_t floats, const AttentionState& part,
+                                 const AttentionState& total) {
+  alignas(64) float part_factor[kPanel], total_factor[kPanel];
+  for (int lane = 0; lane < kPanel; ++lane) {
+    const float p = part.maximum[lane], t = total.maximum[lane];
+    const float top = p > t ? p : t;
+    part_factor[lane] = base::exp_f32((p - top) * kLog2);
+    total_factor[lane] = base::exp_f32((t - top) * kLog2);
+    total.maximum[lane] = top;
+  }
+  for (std::int64_t i = 0; i < floats; i += kPanel)
+    for (int lane = 0; lane < kPanel; ++lane)
+      total.sums[i + lane] =
+          total.sums[i + lane] * total_factor[lane] + part.sums[i + lane] * part_factor[lane];
 }
 
 /// Factors that turn each copy's sums into parts of the joint softmax, and the quantised copy's
@@ -136,7 +158,12 @@ Attention::Plan::View Attention::Plan::make_view(const KvCache& cache, int view)
                       static_cast<std::int32_t>(to)};
       made.quantized_keys |= tile.keys() == Copy::quantized;
       made.quantized_values |= tile.values() == Copy::quantized;
+      constexpr std::int64_t kRun = kRunTiles * kAttentionTile;
+      const bool opens = made.runs.empty() || made.tiles.back().segment != s ||
+                         made.tiles.back().base / kRun != base / kRun;
+      if (opens) made.runs.push_back({std::ssize(made.tiles), 0});
       made.tiles.push_back(tile);
+      made.runs.back().last = std::ssize(made.tiles);
     }
   }
   return made;
@@ -156,7 +183,10 @@ struct Attention::Call {
   const Plan::Tile& tile(int head, std::int64_t index) const {
     return view(head).tiles[static_cast<std::size_t>(index)];
   }
-  std::int64_t tiles(int head) const { return std::ssize(view(head).tiles); }
+  std::int64_t runs(int head) const { return std::ssize(view(head).runs); }
+  const Plan::Run& run(int head, std::int64_t index) const {
+    return view(head).runs[static_cast<std::size_t>(index)];
+  }
   int key_parts(int head, const Plan::Tile& tile) const {
     return tile.keys() == Copy::exact || cache.fine_keys(layer, head) ? 2 : 1;
   }
@@ -166,7 +196,7 @@ struct Attention::Call {
 };
 
 // Workspace: per head and block the queries (plain and, where needed, rotated) and the states of
-// both copies of the values; per head the staged tiles.
+// both copies of the values; per head the staged tiles of a run, or the states of every run.
 
 char* Attention::query_block(const Call& call, int head, std::int64_t block, Copy copy) const {
   const std::int64_t at = (head * call.plan.blocks_ + block) * 2;
@@ -174,15 +204,19 @@ char* Attention::query_block(const Call& call, int head, std::int64_t block, Cop
   return call.workspace.queries_.data() + (at + (second ? 1 : 0)) * query_bytes_;
 }
 
-AttentionState Attention::state(const Call& call, int head, std::int64_t block, Copy copy) const {
-  const std::int64_t at =
-      (head * call.plan.blocks_ + block) * 2 + (copy == Copy::quantized ? 1 : 0);
-  float* p = call.workspace.states_.data() + at * state_floats_;
+AttentionState Attention::state(float* states, std::int64_t index) const {
+  float* p = states + index * state_floats_;
   return {p, p + kPanel};
 }
 
-char* Attention::staged(const Call& call, int head, std::int64_t tile) const {
-  return call.workspace.tiles_.data() + (head * kStagedTiles + tile % kStagedTiles) * tile_bytes_;
+AttentionState Attention::total(const Call& call, int head, std::int64_t block, Copy copy) const {
+  return state(call.workspace.states_.data(),
+               (head * call.plan.blocks_ + block) * 2 + (copy == Copy::quantized ? 1 : 0));
+}
+
+void Attention::empty(float* states, std::int64_t count) const {
+  std::fill_n(states, count * state_floats_, 0.0f);
+  for (std::int64_t i = 0; i < count; ++i) std::fill_n(state(states, i).maximum, kPanel, kNothing);
 }
 
 void Attention::run(const Plan& plan, const KvCache& cache, const RopeTable& rope, int layer,
@@ -190,32 +224,86 @@ void Attention::run(const Plan& plan, const KvCache& cache, const RopeTable& rop
   const std::int64_t blocks = plan.blocks_;
   workspace.queries_.reserve(kv_heads_ * blocks * 2 * query_bytes_);
   workspace.states_.reserve(kv_heads_ * blocks * 2 * state_floats_);
-  workspace.tiles_.reserve(kv_heads_ * kStagedTiles * tile_bytes_);
   const Call call{plan, cache, rope, layer, queries, out, workspace};
   parallel(kv_heads_ * blocks,
            [&](std::int64_t i) { prepare(call, static_cast<int>(i / blocks), i % blocks); });
-  std::int64_t tiles = 0;
-  for (int head = 0; head < kv_heads_; ++head) tiles = std::max(tiles, call.tiles(head));
-  const std::int64_t groups = (blocks + kBlocksPerTask - 1) / kBlocksPerTask;
-  for (std::int64_t first = 0; first < tiles; first += kStagedTiles) {
-    const std::int64_t some = std::min(kStagedTiles, tiles - first);
-    parallel(kv_heads_ * some, [&](std::int64_t i) {  // heads share their positions' cosines
-      stage(call, static_cast<int>(i % kv_heads_), first + i / kv_heads_);
-    });
-    parallel(kv_heads_ * groups, [&](std::int64_t i) {
-      const KernelScope scope(kernel_);
-      const std::int64_t begin = i % groups * kBlocksPerTask;
-      attend(call, static_cast<int>(i / groups), first, first + some, begin,
-             std::min(begin + kBlocksPerTask, blocks));
-    });
-  }
+  std::int64_t runs = 0;
+  for (int head = 0; head < kv_heads_; ++head) runs = std::max(runs, call.runs(head));
+  blocks <= kFewBlocks ? attend_by_runs(call, runs) : attend_by_blocks(call, runs);
   parallel(kv_heads_ * blocks,
            [&](std::int64_t i) { finish(call, static_cast<int>(i / blocks), i % blocks); });
 }
 
+/// Few blocks: a task reads the tiles of a run and passes over them, while they are near; the runs
+/// are added up in order afterwards.
+void Attention::attend_by_runs(const Call& call, std::int64_t runs) const {
+  constexpr std::int64_t kTiles = 2;  // read at a time
+  const std::int64_t blocks = call.plan.blocks_;
+  call.workspace.parts_.reserve(kv_heads_ * runs * blocks * state_floats_);
+  const auto parts = [&](int head, std::int64_t run) {
+    return call.workspace.parts_.data() + (head * runs + run) * blocks * state_floats_;
+  };
+  parallel(kv_heads_ * runs, [&](std::int64_t i) {
+    const auto head = static_cast<int>(i % kv_heads_);
+    if (i / kv_heads_ >= call.runs(head)) return;
+    float* sums = parts(head, i / kv_heads_);
+    char* tiles = tile_scratch(kTiles * tile_bytes_);
+    empty(sums, blocks);
+    const auto [first, last] = call.run(head, i / kv_heads_);
+    const KernelScope scope(kernel_);
+    for (std::int64_t tile = first; tile < last; tile += kTiles) {
+      const std::int64_t some = std::min(kTiles, last - tile);
+      for (std::int64_t t = 0; t < some; ++t) stage(call, head, tile + t, tiles + t * tile_bytes_);
+      attend(call, head, {tile, tile + some}, tiles, 0, blocks, sums);
+    }
+  });
+  parallel(kv_heads_ * blocks, [&](std::int64_t i) {
+    const auto head = static_cast<int>(i / blocks);
+    for (std::int64_t run = 0; run < call.runs(head); ++run)
+      add(call, head, run, i % blocks, state(parts(head, run), i % blocks));
+  });
+}
+
+/// Many blocks: all threads read a run's tiles, then each passes over them with some blocks.
+void Attention::attend_by_blocks(const Call& call, std::int64_t runs) const {
+  const std::int64_t groups = (call.plan.blocks_ + kBlocksPerTask - 1) / kBlocksPerTask;
+  call.workspace.tiles_.reserve(kv_heads_ * kRunTiles * tile_bytes_);
+  const auto staged = [&](int head) {
+    return call.workspace.tiles_.data() + head * kRunTiles * tile_bytes_;
+  };
+  for (std::int64_t run = 0; run < runs; ++run) {
+    parallel(kv_heads_ * kRunTiles, [&](std::int64_t i) {  // heads share their positions' cosines
+      const auto head = static_cast<int>(i % kv_heads_);
+      if (run >= call.runs(head)) return;
+      const std::int64_t tile = i / kv_heads_, index = call.run(head, run).first + tile;
+      if (index < call.run(head, run).last)
+        stage(call, head, index, staged(head) + tile * tile_bytes_);
+    });
+    parallel(kv_heads_ * groups, [&](std::int64_t i) {
+      const auto head = static_cast<int>(i / groups);
+      if (run >= call.runs(head)) return;
+      const std::int64_t begin = i % groups * kBlocksPerTask;
+      const std::int64_t end = std::min(begin + kBlocksPerTask, call.plan.blocks_);
+      float* sums = state_scratch(kBlocksPerTask * state_floats_);
+      empty(sums, end - begin);
+      const KernelScope scope(kernel_);
+      attend(call, head, call.run(head, run), staged(head), begin, end, sums);
+      for (std::int64_t block = begin; block < end; ++block)
+        add(call, head, run, block, state(sums, block - begin));
+    });
+  }
+}
+
+/// Adds a run's state to the total of its copy of the values.
+void Attention::add(const Call& call, int head, std::int64_t run, std::int64_t block,
+                    const AttentionState& part) const {
+  const Copy values = call.tile(head, call.run(head, run).first).values();
+  add_state(state_floats_ - kPanel, part, total(call, head, block, values));
+}
+
 /// Gathers, rotates and packs a block's queries, and empties its states.
 void Attention::prepare(const Call& call, int head, std::int64_t block) const {
-  float* rows = scratch(kPanel * head_dim_);
+  float* rows = row_scratch(kPanel * head_dim_);
   const std::int64_t first = block * kPanel, count = call.plan.rows_ * group_;
   for (std::int64_t lane = 0; lane < kPanel; ++lane) {
     const std::int64_t query = std::min(first + lane, count - 1), row = query / group_;
@@ -229,20 +317,14 @@ void Attention::prepare(const Call& call, int head, std::int64_t block) const {
     call.cache.rotate_queries(call.layer, head, kPanel, rows);
     kernel_.pack_queries(head_dim_, rows, query_block(call, head, block, Copy::quantized));
   }
-  for (const Copy copy : {Copy::exact, Copy::quantized}) {
-    float* p = state(call, head, block, copy).maximum;
-    std::fill_n(p, kPanel, kNothing);
-    std::fill_n(p + kPanel, state_floats_ - kPanel, 0.0f);
-  }
+  empty(total(call, head, block, Copy::exact).maximum, 2);
 }
 
-/// Reads a tile from the cache into the kernel's layout; slots up to the next multiple of 32 are
-/// zero.
-void Attention::stage(const Call& call, int head, std::int64_t index) const {
-  if (index >= call.tiles(head)) return;
+/// Reads a tile from the cache into the kernel's layout, at `keys`; slots up to the next multiple
+/// of 32 are zero.
+void Attention::stage(const Call& call, int head, std::int64_t index, char* keys) const {
   const Plan::Tile& tile = call.tile(head, index);
   const int first = tile.begin / 32 * 32, last = round_up(tile.end, 32);
-  char* keys = staged(call, head, index);
   char* values = keys + key_bytes_;
   // Slots [from, to) as f32, zeros where none is filled.
   const auto read = [&](int from, int to, Copy copy, float* out, const auto& read_rows) {
@@ -262,7 +344,7 @@ void Attention::stage(const Call& call, int head, std::int64_t index) const {
   }
   constexpr int kSlots = 32;  // whose rows stay in the first-level cache
   const int parts = call.key_parts(head, tile);
-  float* rows = scratch(kSlots * head_dim_);
+  float* rows = row_scratch(kSlots * head_dim_);
   for (int slot = first; slot < last; slot += kSlots) {
     read(slot, slot + kSlots, tile.keys(), rows, read_keys);
     kernel_.pack_keys(head_dim_, parts, slot, slot + kSlots, rows, keys);
@@ -271,31 +353,30 @@ void Attention::stage(const Call& call, int head, std::int64_t index) const {
   }
 }
 
-/// Tiles [first, last), as far as the head has them, against blocks [begin, end).
-void Attention::attend(const Call& call, int head, std::int64_t first, std::int64_t last,
-                       std::int64_t begin, std::int64_t end) const {
-  constexpr std::int64_t kJobs = kStagedTiles * kBlocksPerTask;
+/// Tiles of a run, in the kernel's layout at `staged`, against blocks [begin, end), whose states
+/// are at `sums`.
+void Attention::attend(const Call& call, int head, Plan::Run run, const char* staged,
+                       std::int64_t begin, std::int64_t end, float* sums) const {
+  constexpr std::int64_t kJobs = kRunTiles * kBlocksPerTask;
   AttentionJob jobs[kJobs];
   alignas(64) std::int32_t bounds[kJobs][2][kPanel];
   int count = 0;
   const Plan::View& view = call.view(head);
   const std::int64_t lanes = call.plan.rows_ * group_;
-  last = std::min(last, call.tiles(head));
-  for (std::int64_t index = first; index < last; ++index) {
+  for (std::int64_t index = run.first; index < run.last; ++index, staged += tile_bytes_) {
     const Plan::Tile& tile = call.tile(head, index);
-    const char* keys = staged(call, head, index);
     for (std::int64_t block = begin; block < end; ++block) {
       auto& [from, to] = bounds[count];
       const auto at = static_cast<std::size_t>(block * kPanel);
       clip(&view.low[tile.segment][at], &view.high[tile.segment][at],
            static_cast<std::int32_t>(tile.base), from, to);
-      jobs[count++] = {keys,
+      jobs[count++] = {staged,
                        call.key_parts(head, tile),
-                       keys + key_bytes_,
+                       staged + key_bytes_,
                        query_block(call, head, block, tile.keys()),
                        from,
                        to,
-                       state(call, head, block, tile.values())};
+                       state(sums, block - begin)};
     }
   }
   kernel_.attend(head_dim_, static_cast<int>(std::min<std::int64_t>(lanes, kPanel)), jobs, count);
@@ -303,11 +384,11 @@ void Attention::attend(const Call& call, int head, std::int64_t first, std::int6
 
 /// Joins the two copies and writes the block's rows.
 void Attention::finish(const Call& call, int head, std::int64_t block) const {
-  const AttentionState exact = state(call, head, block, Copy::exact);
-  const AttentionState quantized = state(call, head, block, Copy::quantized);
+  const AttentionState exact = total(call, head, block, Copy::exact);
+  const AttentionState quantized = total(call, head, block, Copy::quantized);
   alignas(64) float exact_weight[kPanel], quantized_weight[kPanel], mass[kPanel];
   shares(head_dim_, exact, quantized, exact_weight, quantized_weight, mass);
-  float* rows = scratch(kPanel * head_dim_);
+  float* rows = row_scratch(kPanel * head_dim_);
   if (call.view(head).quantized_values) {
     transpose(head_dim_, quantized.sums, quantized_weight, rows);
     call.cache.finish_values(call.layer, head, kPanel, mass, rows);

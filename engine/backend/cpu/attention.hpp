@@ -16,10 +16,11 @@ namespace dgap::engine {
 ///
 /// The query heads that share a key/value head make one list of rows (token by token), cut into
 /// blocks of 32. Stored tokens come in tiles of 256 at fixed positions, read from the cache once
-/// per layer. A block keeps a running maximum, mass and weighted sum per copy of the values (online
-/// softmax, arXiv:2205.14135); at the end the quantised sums go through finish_values and the two
-/// are joined. Where a tile lies and what a row sees in it depend on positions alone, so a row's
-/// result does not depend on the rows it comes with.
+/// per layer, and up to eight tiles make a run. A block keeps a running maximum, mass and weighted
+/// sum over the tiles of a run (online softmax, arXiv:2205.14135); runs are added up in order, per
+/// copy of the values, and at the end the quantised sums go through finish_values and the two are
+/// joined. Where a tile and a run lie and what a row sees in them depend on positions alone, so a
+/// row's result does not depend on the rows it comes with.
 class Attention {
  public:
   Attention(int heads, const CacheShape& shape, const AttentionKernel& kernel);
@@ -47,10 +48,15 @@ class Attention {
         return segment == kQuantized || segment == kQuantizedValues ? Copy::quantized : Copy::exact;
       }
     };
+    /// Tiles [first, last) of one segment and the same 2,048 positions.
+    struct Run {
+      std::int64_t first, last;
+    };
     /// What the rows of one of the cache's views see.
     struct View {
       bool quantized_keys = false, quantized_values = false;
       std::vector<Tile> tiles;
+      std::vector<Run> runs;
       // Positions [low, high) that a query row sees of a segment.
       std::vector<std::int32_t> low[kSegments], high[kSegments];
     };
@@ -69,7 +75,7 @@ class Attention {
   class Workspace {
     friend class Attention;
     Buffer<char> tiles_, queries_;
-    Buffer<float> states_;
+    Buffer<float> states_, parts_;
   };
 
   /// queries [rows, heads, head_dim] before RoPE; their attention goes to columns
@@ -80,14 +86,19 @@ class Attention {
  private:
   struct Call;
   void prepare(const Call& call, int head, std::int64_t block) const;
-  void stage(const Call& call, int head, std::int64_t tile) const;
-  void attend(const Call& call, int head, std::int64_t first, std::int64_t last, std::int64_t begin,
-              std::int64_t end) const;
+  void attend_by_runs(const Call& call, std::int64_t runs) const;
+  void attend_by_blocks(const Call& call, std::int64_t runs) const;
+  void stage(const Call& call, int head, std::int64_t tile, char* keys) const;
+  void attend(const Call& call, int head, Plan::Run run, const char* staged, std::int64_t begin,
+              std::int64_t end, float* sums) const;
+  void add(const Call& call, int head, std::int64_t run, std::int64_t block,
+           const AttentionState& part) const;
   void finish(const Call& call, int head, std::int64_t block) const;
 
   char* query_block(const Call& call, int head, std::int64_t block, Copy copy) const;
-  AttentionState state(const Call& call, int head, std::int64_t block, Copy copy) const;
-  char* staged(const Call& call, int head, std::int64_t tile) const;
+  AttentionState state(float* states, std::int64_t index) const;
+  AttentionState total(const Call& call, int head, std::int64_t block, Copy copy) const;
+  void empty(float* states, std::int64_t count) const;
 
   int heads_, kv_heads_, head_dim_, group_;  // group: query heads per key/value head
   const AttentionKernel& kernel_;

@@ -153,7 +153,7 @@ const Case kCases[] = {
     {"sinks longer than the text", 2, 1, 16, 0, 20, 64, together(0), true},
     {"head_dim 80", 2, 1, 80, 280, 9, 0, together(16), false},
     {"head_dim 128", 2, 2, 128, 250, 33, 3, together(5), true},
-    {"more tiles than are staged at a time", 2, 1, 16, 4400, 20, 4, together(40), false},
+    {"several runs of tiles", 2, 1, 16, 4400, 70, 4, together(40), false},
     {"keys of a prefix quantised, values exact", 2, 1, 16, 500, 30, 4, {{{40}, {-1}}}, true},
     {"values quantised, keys exact", 2, 1, 16, 500, 30, 4, {{{-1}, {40}}}, true},
     {"keys flushed, values lagging",
