@@ -3,7 +3,9 @@
 
     collector_vs_transformers.py --model FILE.gguf --text FILE.txt [--context 1024] [--schemes 1] [--build build/bench]
 
-Beside them PyTorch in blocks of rows, which is what one would write without this project.
+A twin decode is two decodes, one over the exact cache and one over a low-bit one ("twin"). With several schemes one can
+spare the reference decodes but one, as the collector does ("transformers"): ratios to both are printed. Beside them
+PyTorch in blocks of rows, which is what one would write without this project.
 
 Needs a Python with torch, transformers, gguf, accelerate and tokenizers, and the `bench` preset built. The two
 alternate, so that a machine whose speed drifts is fair to both; ratios are of the best of each. Prints one
@@ -56,10 +58,11 @@ def main():
         file.flush()
         ours = [f"{args.build}/bench/collector_speed", args.model, file.name, str(args.context)]
         names = PRECISIONS[: args.schemes]
+        twin = [sys.executable, str(HERE / "transformers_twin.py"), "--model", args.model, "--tokens", file.name,
+                "--context", str(args.context), "--steps", str(args.peer_steps), "--schemes"]
         commands = {
-            "transformers": [sys.executable, str(HERE / "transformers_twin.py"), "--model", args.model, "--tokens",
-                             file.name, "--context", str(args.context), "--steps", str(args.peer_steps), "--schemes",
-                             str(args.schemes)],
+            "twin": [*twin, "1"],
+            "transformers": [*twin, str(args.schemes)],
             "blocked": [*ours, str(args.steps), str(args.block), *names],
             "stepwise": [*ours, str(args.peer_steps), "0", *names],
             "blocked_torch": [sys.executable, str(HERE / "blocked_torch.py"), "--model", args.model, "--tokens",
@@ -70,16 +73,18 @@ def main():
                 result = run(command)
                 if name not in best or result["decode_seconds"] < best[name]["decode_seconds"]:
                     best[name] = result
-    peer = best["transformers"]["paired_steps_per_second"]
-    best["ratio_blocked"] = best["blocked"]["paired_steps_per_second"] / peer
+    paired = {name: result.get("paired_steps_per_second") for name, result in best.items()}
+    best["ratio_blocked_to_twin"] = paired["blocked"] / paired["twin"]
+    best["ratio_blocked"] = paired["blocked"] / paired["transformers"]
     # Rows of the reference and of every scheme, each of which does what one row of PyTorch's does, and more.
     rows = best["blocked"]["steps"] * (1 + args.schemes) / best["blocked"]["decode_seconds"]
     best["ratio_rows_to_blocked_torch"] = rows / best["blocked_torch"]["rows_per_second"]
-    unit = {name: best[name]["decode_seconds"] / best[name]["steps"] for name in ("transformers", "blocked")}
-    whole = [best["transformers"]["prefill_seconds"] + 256 * unit["transformers"],
-             best["blocked"]["prefill_and_fork_seconds"] + 256 * unit["blocked"]]
-    best["ratio_whole_unit_of_256_steps"] = whole[0] / whole[1]
-    best["ratio_stepwise"] = best["stepwise"]["paired_steps_per_second"] / peer
+    unit = {name: best[name]["decode_seconds"] / best[name]["steps"] for name in ("twin", "transformers", "blocked")}
+    ours = best["blocked"]["prefill_and_fork_seconds"] + 256 * unit["blocked"]
+    for name, prefills in (("twin", args.schemes), ("transformers", 1)):
+        steps = prefills * 256 * unit[name]
+        best[f"ratio_whole_unit_of_256_steps_to_{name}"] = (prefills * best[name]["prefill_seconds"] + steps) / ours
+    best["ratio_stepwise"] = paired["stepwise"] / paired["transformers"]
     print(json.dumps(best, indent=2))
 
 

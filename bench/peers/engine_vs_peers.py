@@ -9,8 +9,8 @@ the collector's blocked decode with four schemes at once against llama.cpp's ste
 caches against llama.cpp's FP16 and q4_0 ones.
 
 Needs a Python with torch, transformers, gguf and numpy, the `bench` preset built and, for llama.cpp, a Python with
-llama-cpp-python (--llama-python) and a GGUF file. What is compared alternates, so that a machine whose speed drifts is
-fair to all; ratios are of the best of each. Prints one JSON object.
+llama-cpp-python (--llama-python) and a GGUF file (--llama-model). What is compared alternates, so that a machine whose
+speed drifts is fair to all; ratios are of the best of each. Prints one JSON object.
 """
 import argparse
 import json
@@ -52,8 +52,8 @@ def measure(args, context, ids):
                                args.threads))
         keep_best(rates["prefill"], "transformers", torch["prefill_tokens_per_second"])
         if args.llama_python:
-            output = run(args.llama_python, HERE / "llama_cpp_speed.py", "--model", args.model, "--contexts", context,
-                         "--types", *args.llama_types, "--repetitions", 1, "--threads", args.threads)
+            output = run(args.llama_python, HERE / "llama_cpp_speed.py", "--model", args.llama_model, "--contexts",
+                         context, "--types", *args.llama_types, "--repetitions", 1, "--threads", args.threads)
             keep_best(rates["prefill"], "llama.cpp", max(llama_rates(output, "prefill_tokens_per_second",
                                                                      context).values()))
             for cache, rate in llama_rates(output, "steps_per_second", context).items():
@@ -94,12 +94,14 @@ def main():
     parser.add_argument("--model", required=True)
     parser.add_argument("--contexts", type=int, nargs="+", default=[2048, 8192])
     parser.add_argument("--llama-python")
+    parser.add_argument("--llama-model", help="the same as a GGUF file (folder_to_gguf.py), where --model is a folder")
     parser.add_argument("--llama-types", nargs="+", default=["as-is", "q8_0", "bf16"])
     parser.add_argument("--prefill-only", dest="decodes", action="store_false")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--threads", type=int, default=2, help="processors that everybody is bound to")
     parser.add_argument("--build", default="build/bench")
     args = parser.parse_args()
+    args.llama_model = args.llama_model or args.model
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.threads])
     report = {}
     with tempfile.NamedTemporaryFile("w", suffix=".ids") as file:
