@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A Hugging Face folder of a Llama model (one bf16 safetensors file) as a GGUF file for llama.cpp, without a vocabulary.
+"""A Llama model in a Hugging Face folder (one bf16 safetensors file) as a GGUF file for llama.cpp, without vocabulary.
 
     folder_to_gguf.py FOLDER FILE.gguf
 
