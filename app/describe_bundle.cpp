@@ -8,22 +8,30 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json network(const schemas::NetworkInfo& n) {
+/// With its size in the file of weights.
+Json network(const schemas::NetworkInfo& n, const schemas::Tensors& tensors) {
+  std::size_t numbers = 0;
+  for (const auto& [name, tensor] : tensors) {
+    if (!n.tensors.empty() && name.starts_with(n.tensors + ".")) numbers += tensor.data.size();
+  }
   Json object = {{"architecture", n.architecture}, {"layers", n.layers}};
+  if (n.form != "candidate") object["form"] = n.form;
+  if (n.heads > 0) object["heads"] = n.heads;
   if (!n.inputs.empty()) object["inputs"] = n.inputs;
+  object["bytes"] = numbers * sizeof(float);
   if (n.mass) object["mass"] = true;
   return object;
 }
 
-Json precision(const schemas::PrecisionEntry& p) {
+Json precision(const schemas::PrecisionEntry& p, const schemas::Tensors& tensors) {
   return {{"window", p.window},
           {"coverage", p.coverage_mean},
           {"mode", p.mode},
           {"tau", p.tau},
           {"policy", p.threshold_policy},
           {"positive_rate", p.positive_rate},
-          {"detector", network(p.detector)},
-          {"corrector", network(p.corrector)}};
+          {"detector", network(p.detector, tensors)},
+          {"corrector", network(p.corrector, tensors)}};
 }
 
 }  // namespace
@@ -47,7 +55,9 @@ Json describe_bundle(const std::filesystem::path& folder, bool whole) {
                  {"required_features", bundle.required_features},
                  {"tensors", bundle.tensors.size()},
                  {"parameters", parameters}};
-  for (const auto& [name, entry] : bundle.precisions) answer["precisions"][name] = precision(entry);
+  for (const auto& [name, entry] : bundle.precisions) {
+    answer["precisions"][name] = precision(entry, bundle.tensors);
+  }
   return answer;
 }
 

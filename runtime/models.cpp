@@ -1,6 +1,10 @@
 #include "runtime/models.hpp"
 
 #include <algorithm>
+#include <string>
+
+#include "base/error.hpp"
+#include "runtime/tensor_of.hpp"
 
 namespace dgap::runtime {
 
@@ -24,14 +28,35 @@ Corrector::Corrector(const schemas::NetworkInfo& info, const schemas::Tensors& t
       takes_context_(info.architecture != "none" && info.takes("context")),
       identity_(info.architecture == "none") {
   if (identity_) return;
-  shape_ = Network(tensors, info.tensors + ".shape", info.layers, kDetectorWidth + own_inputs(), 1);
-  if (has_mass_) mass_ = Network(tensors, info.tensors + ".mass", info.layers, kDetectorWidth, 1);
+  const std::string shape = info.tensors + ".shape";
+  if (info.architecture == "transformer") {
+    transformer_.emplace(tensors, shape, info.layers, info.heads, kDetectorWidth + own_inputs());
+  } else if (info.form == "window") {
+    const std::string last = shape + "." + std::to_string(info.layers - 1) + ".bias";
+    whole_window_ = static_cast<int>(extent_of(tensors, last));
+    shape_ = Network(tensors, shape, info.layers, kDetectorWidth + whole_window_ * own_inputs(),
+                     whole_window_);
+  } else {
+    shape_ = Network(tensors, shape, info.layers, kDetectorWidth + own_inputs(), 1);
+  }
+  if (has_mass_) {
+    mass_ = Network(tensors, info.tensors + ".mass", info.layers_of_mass(), kDetectorWidth, 1);
+  }
 }
 
+// Phi and the candidates' inputs, side by side as a network of the whole window takes them; the
+// changes of one; what the networks need.
 Corrector::Scratch Corrector::scratch(int window) const {
+  if (whole_window_ > 0 && window > whole_window_) {
+    throw base::IoError("the corrector is of windows of " + std::to_string(whole_window_) +
+                        " candidates; the bundle's have " + std::to_string(window));
+  }
   Scratch scratch;
-  scratch.floats.resize(static_cast<std::size_t>(window) * own_inputs() +
-                        std::max(shape_.scratch_floats(), mass_.scratch_floats()));
+  const int most = std::max(window, whole_window_);
+  scratch.floats.resize(kDetectorWidth + static_cast<std::size_t>(most) * own_inputs() +
+                        static_cast<std::size_t>(whole_window_) +
+                        std::max({shape_.scratch_floats(), mass_.scratch_floats(),
+                                  transformer_ ? transformer_->scratch_floats(window) : 0}));
   if (takes_context_) scratch.context.emplace(window);
   return scratch;
 }
@@ -42,14 +67,26 @@ void Corrector::deltas(const CorrectorStep& step, float* delta, Scratch& scratch
     std::fill_n(delta, k, 0.0f);
     return;
   }
-  const int stride = own_inputs();
-  float* const candidates = scratch.floats.data();
-  float* const rest = candidates + k * stride;
-  candidate_features(step.window, step.lse, candidates, stride);
+  const int own = own_inputs();
+  const std::span<const float> phi(step.phi, kDetectorWidth);
+  float* const inputs = scratch.floats.data();
+  float* const candidates = std::copy(phi.begin(), phi.end(), inputs);
+  float* const rest = candidates + std::max<std::int64_t>(k, whole_window_) * own;
+  candidate_features(step.window, step.lse, candidates, own);
   if (takes_context_) {
-    scratch.context->compute(*step.context, step.ids, candidates + kCandidateWidth, stride);
+    scratch.context->compute(*step.context, step.ids, candidates + kCandidateWidth, own);
   }
-  shape_.forward({step.phi, kDetectorWidth}, candidates, k, delta, rest);
+  if (transformer_) {
+    transformer_->forward(phi, candidates, k, delta, rest);
+  } else if (whole_window_ > 0) {
+    const auto mean = shape_.mean().subspan(kDetectorWidth + k * own);
+    std::copy(mean.begin(), mean.end(), candidates + k * own);  // lacking candidates: 0
+    float* const changes = rest;
+    shape_.forward({}, inputs, 1, changes, rest + whole_window_);
+    std::copy_n(changes, k, delta);
+  } else {
+    shape_.forward(phi, candidates, k, delta, rest);
+  }
   if (!has_mass_) return;
   float offset = 0.0f;
   mass_.forward({}, step.phi, 1, &offset, rest);

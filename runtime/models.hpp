@@ -6,6 +6,7 @@
 #include "runtime/context_features.hpp"
 #include "runtime/features.hpp"
 #include "runtime/network.hpp"
+#include "runtime/transformer.hpp"
 #include "schemas/bundle/bundle.hpp"
 
 /// Detector and corrector of one precision, as served: built from a bundle's entry, called by the
@@ -37,8 +38,9 @@ struct CorrectorStep {
 };
 
 /// Delta z over the window (Eq. 12): shape network <tensors>.shape, inputs (phi, xi_i, context
-/// features of i where the bundle says so) -> 1 per candidate; plus, where the bundle has it, the
-/// mass network <tensors>.mass, phi -> 1, a common offset of the window.
+/// features of i where the bundle says so) -> 1 per candidate, or a transformer over them, or one
+/// network of the whole window, (phi, inputs of all candidates) -> all changes; plus, where the
+/// bundle has it, the mass network <tensors>.mass, phi -> 1, a common offset of the window.
 class Corrector {
  public:
   Corrector(const schemas::NetworkInfo& info, const schemas::Tensors& tensors);
@@ -59,6 +61,8 @@ class Corrector {
   int own_inputs() const { return kCandidateWidth + (takes_context_ ? kContextWidth : 0); }
 
   Network shape_, mass_;
+  std::optional<Transformer> transformer_;  // in place of shape_
+  int whole_window_ = 0;                    // candidates of a network of the whole window
   bool has_mass_ = false;
   bool takes_context_ = false;
   bool identity_ = false;  // architecture "none": delta 0

@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/multiversion.hpp"
+#include "runtime/tensor_of.hpp"
 
 namespace dgap::runtime {
 namespace {
@@ -14,22 +15,6 @@ using base::kLanes;
 constexpr int kRows = 4;  // rows that share one read of the weights
 
 int padded(int n) { return (n + kLanes - 1) / kLanes * kLanes; }
-
-const schemas::Tensor& tensor_of(const schemas::Tensors& tensors, const std::string& name,
-                                 const std::vector<std::int64_t>& shape) {
-  const auto found = tensors.find(name);
-  if (found == tensors.end()) throw base::IoError("tensor " + name + " is missing");
-  if (found->second.shape != shape) {
-    const auto text = [](const std::vector<std::int64_t>& dims) {
-      std::string out = "[";
-      for (const std::int64_t d : dims) out += (out.size() > 1 ? ", " : "") + std::to_string(d);
-      return out + "]";
-    };
-    throw base::IoError("tensor " + name + " has shape " + text(found->second.shape) +
-                        "; expected " + text(shape));
-  }
-  return found->second;
-}
 
 /// One layer's arrays, as the kernels take them.
 struct View {
@@ -92,12 +77,9 @@ Network::Network(const schemas::Tensors& tensors, const std::string& prefix, int
   if (layers < 1) throw base::IoError("network " + prefix + " has no layers");
   for (int i = 0; i < layers; ++i) {
     const std::string name = prefix + "." + std::to_string(i);
-    const auto bias = tensors.find(name + ".bias");
-    if (bias == tensors.end() || bias->second.shape.size() != 1) {
-      throw base::IoError("tensor " + name + ".bias is missing or is not a vector");
-    }
-    const std::int64_t out = i + 1 < layers ? bias->second.shape[0] : outputs;
-    tensor_of(tensors, name + ".bias", {out});
+    const std::int64_t found = extent_of(tensors, name + ".bias");
+    const std::int64_t out = i + 1 < layers ? found : outputs;
+    const schemas::Tensor& bias = tensor_of(tensors, name + ".bias", {out});
     const schemas::Tensor& weight = tensor_of(tensors, name + ".weight", {out, inputs});
     Layer& layer = layers_.emplace_back();
     layer.inputs = inputs;
@@ -105,7 +87,7 @@ Network::Network(const schemas::Tensors& tensors, const std::string& prefix, int
     layer.stride = padded(layer.outputs);
     layer.weights.assign(static_cast<std::size_t>(inputs) * layer.stride, 0.0f);
     layer.bias.assign(layer.stride, 0.0f);
-    std::copy_n(bias->second.data.begin(), out, layer.bias.begin());
+    std::copy_n(bias.data.begin(), out, layer.bias.begin());
     for (int o = 0; o < layer.outputs; ++o) {
       for (int k = 0; k < inputs; ++k) {
         layer.weights[static_cast<std::size_t>(k) * layer.stride + o] =

@@ -22,6 +22,7 @@ class Network {
 
   int inputs() const { return inputs_; }
   int outputs() const { return outputs_; }
+  std::span<const float> mean() const { return mean_; }
   /// Floats of scratch that forward needs.
   std::size_t scratch_floats() const;
 

@@ -11,59 +11,28 @@ namespace {
 
 using runtime::kDetectorWidth;
 
-/// Candidates that go through the network together: enough that folding the lanes of a gradient
-/// costs little, few enough that their activations stay in the second-level cache.
-constexpr std::int64_t kColumns = 512;
-
 }  // namespace
 
 template <class Real>
 CorrectorObjective<Real>::CorrectorObjective(const Samples& samples,
                                              const Standardisation& standardisation,
-                                             const MlpShape& shape, const MlpShape* mass,
-                                             CorrectorLoss loss)
+                                             const CorrectorShape& shape, CorrectorLoss loss)
     : samples_(&samples),
       standardisation_(&standardisation),
+      shape_(&shape),
       loss_(loss),
-      segments_(static_cast<int>(std::clamp<std::int64_t>(kColumns / samples.stride, 1, kChunk))),
-      workspaces_([this, &shape, mass] { return make_workspace(shape, mass); }) {}
+      workspaces_([this] { return make_workspace(); }) {}
 
 template <class Real>
-typename CorrectorObjective<Real>::Workspace CorrectorObjective<Real>::make_workspace(
-    const MlpShape& shape, const MlpShape* mass) const {
+typename CorrectorObjective<Real>::Workspace CorrectorObjective<Real>::make_workspace() const {
   const std::int64_t stride = samples_->stride;
-  const std::vector<Real> window(static_cast<std::size_t>(stride));
-  std::optional<MlpPass<Real>> mass_pass;
-  if (mass != nullptr) mass_pass.emplace(*mass, kChunk, 1);
-  return {MlpPass<Real>(shape, stride, segments_),
-          std::move(mass_pass),
-          std::vector<float>(static_cast<std::size_t>(stride) * samples_->own_inputs()),
-          window,
-          window,
-          window,
-          window,
-          std::vector<Real>(static_cast<std::size_t>(segments_ * stride))};
-}
-
-/// Standardised inputs of one step: features shared by its candidates, candidate features by
-/// column.
-template <class Real>
-void CorrectorObjective<Real>::feed(Workspace& w, int segment, std::int64_t step) const {
-  const float* const mean = standardisation_->mean.data();
-  const float* const scale = standardisation_->scale.data();
-  const float* const phi = samples_->features.data() + step * kDetectorWidth;
-  Real* const shared = w.shape.shared_inputs() + segment * kDetectorWidth;
-  for (int f = 0; f < kDetectorWidth; ++f) shared[f] = (phi[f] - mean[f]) * scale[f];
-
-  const std::int64_t k = samples_->size[step];
-  const int own = samples_->own_inputs();
-  samples_->candidate_inputs(step, w.candidates.data());
-  for (int f = 0; f < own; ++f) {
-    const float m = mean[kDetectorWidth + f], s = scale[kDetectorWidth + f];
-    Real* const row = w.shape.own_inputs() + f * w.shape.stride() + segment * samples_->stride;
-    for (std::int64_t i = 0; i < k; ++i) row[i] = (w.candidates[i * own + f] - m) * s;
-    std::fill(row + k, row + samples_->stride, Real(0));
-  }
+  Workspace w;
+  w.shape = make_window_pass<Real>(*shape_, *standardisation_, samples_->window, stride);
+  if (shape_->mass() != nullptr) w.mass.emplace(*shape_->mass(), kChunk, 1);
+  w.candidates.resize(static_cast<std::size_t>(stride) * samples_->own_inputs());
+  for (auto* window : {&w.z, &w.slope, &w.ranked_z, &w.ranked_slope}) window->resize(stride);
+  w.upstream.resize(static_cast<std::size_t>(w.shape->max_steps() * stride));
+  return w;
 }
 
 /// lambda_rank times the pairs of w.z; its gradient is added to w.slope.
@@ -122,18 +91,23 @@ double CorrectorObjective<Real>::chunk(std::span<const std::int32_t> steps, cons
   }
   Real mass_upstream[kChunk] = {};
   double loss = 0.0;
-  for (std::size_t begin = 0; begin < steps.size(); begin += segments_) {
-    const auto group = steps.subspan(begin, std::min<std::size_t>(segments_, steps.size() - begin));
-    const int segments = static_cast<int>(group.size());
-    for (int s = 0; s < segments; ++s) feed(w, s, group[s]);
-    const Real* const delta = w.shape.forward(parameters, segments);
-    for (int s = 0; s < segments; ++s) {
+  const auto most = static_cast<std::size_t>(w.shape->max_steps());
+  for (std::size_t begin = 0; begin < steps.size(); begin += most) {
+    const auto group = steps.subspan(begin, std::min(most, steps.size() - begin));
+    const int count = static_cast<int>(group.size());
+    for (int s = 0; s < count; ++s) {
+      samples_->candidate_inputs(group[s], w.candidates.data());
+      w.shape->feed(s, samples_->features.data() + std::int64_t{group[s]} * kDetectorWidth,
+                    w.candidates.data(), samples_->size[group[s]]);
+    }
+    const Real* const delta = w.shape->forward(parameters, count);
+    for (int s = 0; s < count; ++s) {
       const std::int64_t first = s * samples_->stride;
       loss += step_loss(
           w, group[s], delta + first, offsets != nullptr ? offsets[begin + s] : Real(0),
           gradient != nullptr ? w.upstream.data() + first : nullptr, mass_upstream + begin + s);
     }
-    if (gradient != nullptr) w.shape.backward(parameters, w.upstream.data(), gradient);
+    if (gradient != nullptr) w.shape->backward(parameters, w.upstream.data(), gradient);
   }
   if (gradient != nullptr && w.mass) w.mass->backward(parameters, mass_upstream, gradient);
   return loss;

@@ -1,13 +1,16 @@
 #pragma once
 #include <tbb/enumerable_thread_specific.h>
 
+#include <memory>
 #include <optional>
 #include <vector>
 
+#include "trainer/corrector_shape.hpp"
 #include "trainer/mlp.hpp"
 #include "trainer/objective.hpp"
 #include "trainer/samples.hpp"
 #include "trainer/standardisation.hpp"
+#include "trainer/window_pass.hpp"
 
 namespace dgap::trainer {
 
@@ -24,30 +27,29 @@ struct CorrectorLoss {
 template <class Real>
 class CorrectorObjective : public Objective<Real> {
  public:
-  /// `mass` may be null. Everything is referred to, not copied.
+  /// Everything is referred to, not copied.
   CorrectorObjective(const Samples& samples, const Standardisation& standardisation,
-                     const MlpShape& shape, const MlpShape* mass, CorrectorLoss loss);
+                     const CorrectorShape& shape, CorrectorLoss loss);
   double chunk(std::span<const std::int32_t> steps, const Real* parameters,
                Real* gradient) const override;
 
  private:
   struct Workspace {
-    MlpPass<Real> shape;
+    std::unique_ptr<WindowPass<Real>> shape;
     std::optional<MlpPass<Real>> mass;
     std::vector<float> candidates;                       // [K, samples.own_inputs()]
     std::vector<Real> z, slope, ranked_z, ranked_slope;  // [stride of a window]
-    std::vector<Real> upstream;                          // [segments, stride of a window]
+    std::vector<Real> upstream;                          // [steps, stride of a window]
   };
-  Workspace make_workspace(const MlpShape& shape, const MlpShape* mass) const;
-  void feed(Workspace& w, int segment, std::int64_t step) const;
+  Workspace make_workspace() const;
   double step_loss(Workspace& w, std::int64_t step, const Real* delta, Real offset, Real* upstream,
                    Real* mass_upstream) const;
   double add_ranking(Workspace& w, std::int64_t step, bool with_gradient) const;
 
   const Samples* samples_;
   const Standardisation* standardisation_;
+  const CorrectorShape* shape_;
   CorrectorLoss loss_;
-  int segments_;  // steps that go through the network together
   mutable tbb::enumerable_thread_specific<Workspace> workspaces_;
 };
 

@@ -1,63 +1,13 @@
 #include "trainer/dense.hpp"
 
 #include "base/multiversion.hpp"
+#include "trainer/fold.hpp"
 #include "trainer/functions.hpp"
 
 namespace dgap::trainer {
 namespace {
 
 using base::kLanes;
-
-/// `outs` neurons x `width` samples, sums held in registers.
-template <int outs, int width, class Real>
-DGAP_INLINE void multiply_tile(Weights shape, const Real* w, const Real* start, const Real* x,
-                               Real* y, std::int64_t stride) {
-  Real sum[outs][width];
-  for (int o = 0; o < outs; ++o) {
-    for (int l = 0; l < width; ++l) sum[o][l] = start != nullptr ? start[o] : Real(0);
-  }
-  for (int i = 0; i < shape.inputs; ++i) {
-    for (int o = 0; o < outs; ++o) {
-      const Real weight = w[o * shape.out_step + i * shape.in_step];
-      for (int l = 0; l < width; ++l) sum[o][l] += x[i * stride + l] * weight;
-    }
-  }
-  for (int o = 0; o < outs; ++o) {
-    for (int l = 0; l < width; ++l) y[o * stride + l] = sum[o][l];
-  }
-}
-
-template <int width, class Real>
-DGAP_INLINE void multiply_columns(Weights shape, const Real* w, const Real* start, const Real* x,
-                                  Real* y, std::int64_t stride) {
-  int o = 0;
-  for (; o + 4 <= shape.outputs; o += 4) {
-    multiply_tile<4, width>(shape, w + o * shape.out_step, start != nullptr ? start + o : nullptr,
-                            x, y + o * stride, stride);
-  }
-  for (; o < shape.outputs; ++o) {
-    multiply_tile<1, width>(shape, w + o * shape.out_step, start != nullptr ? start + o : nullptr,
-                            x, y + o * stride, stride);
-  }
-}
-
-template <class Real>
-DGAP_INLINE void multiply_all(Weights shape, const Real* w, const Real* start, const Real* x,
-                              Real* y, std::int64_t rows, std::int64_t stride) {
-  std::int64_t r = 0;
-  for (; r + 2 * kLanes <= rows; r += 2 * kLanes) {
-    multiply_columns<2 * kLanes>(shape, w, start, x + r, y + r, stride);
-  }
-  for (; r < rows; r += kLanes) multiply_columns<kLanes>(shape, w, start, x + r, y + r, stride);
-}
-
-template <class Real>
-DGAP_INLINE Real fold(Real* lanes) {
-  for (int l = 0; l < 8; ++l) lanes[l] += lanes[l + 8];
-  for (int l = 0; l < 4; ++l) lanes[l] += lanes[l + 4];
-  for (int l = 0; l < 2; ++l) lanes[l] += lanes[l + 2];
-  return lanes[0] + lanes[1];
-}
 
 /// outs x ins weights: the loop over lanes is the outer one, so that compilers keep all sums in
 /// registers.
@@ -151,11 +101,11 @@ std::int64_t stride_for(std::int64_t rows) { return ((rows + kLanes - 1) / kLane
 
 DGAP_MULTIVERSION void multiply(Weights shape, const float* w, const float* start, const float* x,
                                 float* y, std::int64_t rows, std::int64_t stride) {
-  multiply_all(shape, w, start, x, y, rows, stride);
+  runtime::columns::multiply(shape, w, start, x, y, rows, stride);
 }
 void multiply(Weights shape, const double* w, const double* start, const double* x, double* y,
               std::int64_t rows, std::int64_t stride) {
-  multiply_all(shape, w, start, x, y, rows, stride);
+  runtime::columns::multiply(shape, w, start, x, y, rows, stride);
 }
 
 DGAP_MULTIVERSION void add_weight_gradient(int outputs, int inputs, const float* dy, const float* x,
@@ -190,6 +140,15 @@ DGAP_MULTIVERSION void scale_by(int width, const float* factor, float* x, std::i
 }
 void scale_by(int width, const double* factor, double* x, std::int64_t rows, std::int64_t stride) {
   scale_all(width, factor, x, rows, stride);
+}
+
+DGAP_MULTIVERSION void add(int width, const float* a, const float* b, float* to, std::int64_t rows,
+                           std::int64_t stride) {
+  runtime::columns::add(width, a, b, to, rows, stride);
+}
+void add(int width, const double* a, const double* b, double* to, std::int64_t rows,
+         std::int64_t stride) {
+  runtime::columns::add(width, a, b, to, rows, stride);
 }
 
 DGAP_MULTIVERSION void accumulate(const float* from, float* to, std::int64_t count) {

@@ -1,6 +1,8 @@
 #pragma once
 #include <cstdint>
 
+#include "runtime/columns.hpp"
+
 /// The loops of dense layers. A matrix [width, rows] holds one row of numbers per neuron, `stride`
 /// apart, and one column per sample; `rows` is a multiple of base::kLanes, and loops run over
 /// samples, so no sum crosses lanes but those of the weights' gradient, which are folded in one
@@ -14,11 +16,8 @@ std::int64_t stride_for(std::int64_t rows);
 /// y[o, r] = start[o] + sum_i x[i, r] w[o * out_step + i * in_step], i ascending (start null: 0).
 /// The forward pass has out_step = inputs of the layer, in_step = 1; the gradient with respect to
 /// the inputs is the same sum with the steps exchanged. The forward pass has the bits of
-/// runtime::Network.
-struct Weights {
-  std::int64_t out_step = 0, in_step = 1;
-  int outputs = 0, inputs = 0;
-};
+/// runtime::Network and runtime::Transformer.
+using runtime::Weights;
 void multiply(Weights shape, const float* w, const float* start, const float* x, float* y,
               std::int64_t rows, std::int64_t stride);
 void multiply(Weights shape, const double* w, const double* start, const double* x, double* y,
@@ -41,6 +40,12 @@ void activate(int width, double* x, double* derivative, std::int64_t rows, std::
 /// x[n, r] *= factor[n, r]
 void scale_by(int width, const float* factor, float* x, std::int64_t rows, std::int64_t stride);
 void scale_by(int width, const double* factor, double* x, std::int64_t rows, std::int64_t stride);
+
+/// to[n, r] = a[n, r] + b[n, r]
+void add(int width, const float* a, const float* b, float* to, std::int64_t rows,
+         std::int64_t stride);
+void add(int width, const double* a, const double* b, double* to, std::int64_t rows,
+         std::int64_t stride);
 
 /// to[i] += from[i]
 void accumulate(const float* from, float* to, std::int64_t count);

@@ -25,7 +25,7 @@ void feed_features(const Samples& samples, const Standardisation& standardisatio
 template <class Real>
 DetectorObjective<Real>::DetectorObjective(const Samples& samples,
                                            const Standardisation& standardisation,
-                                           const MlpShape& network, double positive_weight)
+                                           const NetworkShape& network, double positive_weight)
     : samples_(&samples),
       standardisation_(&standardisation),
       positive_weight_(positive_weight),

@@ -14,7 +14,7 @@ template <class Real>
 class DetectorObjective : public Objective<Real> {
  public:
   DetectorObjective(const Samples& samples, const Standardisation& standardisation,
-                    const MlpShape& network, double positive_weight);
+                    const NetworkShape& network, double positive_weight);
   double chunk(std::span<const std::int32_t> steps, const Real* parameters,
                Real* gradient) const override;
 

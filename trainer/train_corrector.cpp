@@ -2,7 +2,6 @@
 #include <tbb/parallel_for.h>
 
 #include <algorithm>
-#include <optional>
 
 #include "base/stop.hpp"
 #include "runtime/features.hpp"
@@ -74,6 +73,8 @@ void change_nothing(const std::string& precision, const std::string& why,
   trained.info.architecture = "none";
   trained.info.layers = 0;
   trained.info.mass = false;
+  trained.info.form = "candidate";
+  trained.info.heads = trained.info.mass_layers = 0;
   trained.tensors.clear();
   progress.warn("precision " + precision + ": the corrector " + why + ", so it changes nothing");
 }
@@ -95,28 +96,20 @@ void fit_networks(const schemas::Config& config, const PrecisionData& data,
                   schemas::TrainedNetwork& trained, base::Progress& progress) {
   const schemas::CorrectorConfig& corrector = config.corrector;
   const bool extended = corrector.objective == "extended";
-  const auto hidden = corrector.architecture == "linear" ? std::vector<int>{} : corrector.hidden;
-  const MlpShape shape(kDetectorWidth, data.training.own_inputs(), hidden, 0);
-  std::optional<MlpShape> mass;
-  if (extended) mass.emplace(0, kDetectorWidth, hidden, shape.end());
-  const MlpShape* const mass_or_null = mass ? &*mass : nullptr;
+  const CorrectorShape shape(corrector, data.training);
   const double temperature = extended ? 1.0 : corrector.temperature;
   const CorrectorObjective<float> training(
-      data.training, data.standardisation, shape, mass_or_null,
+      data.training, data.standardisation, shape,
       {temperature, corrector.lambda_rank, corrector.lambda_reg});
   // Epochs are judged by the divergence alone: the other terms steer, they are not the aim.
   const CorrectorObjective<float> validation(data.validation, data.standardisation, shape,
-                                             mass_or_null, {temperature, 0.0, 0.0});
+                                             {temperature, 0.0, 0.0});
 
   base::Random random(config.run.seed, "corrector/" + data.name);
-  std::vector<float> parameters(static_cast<std::size_t>(mass ? mass->end() : shape.end()));
+  std::vector<float> parameters(static_cast<std::size_t>(shape.end()));
   std::vector<float> decays(parameters.size());
   shape.initialise(parameters, random);
   shape.mark_weights(decays);
-  if (mass) {
-    mass->initialise(parameters, random);
-    mass->mark_weights(decays);
-  }
   fit("precision " + data.name + ", corrector", {&training, steps_of(data.training, extended)},
       {&validation, steps_of(data.validation, extended)}, config.training, std::move(decays),
       parameters, random, progress, trained.figures);
@@ -126,12 +119,7 @@ void fit_networks(const schemas::Config& config, const PrecisionData& data,
                    progress);
     return;
   }
-  trained.info.architecture = corrector.architecture;
-  trained.info.layers = static_cast<int>(shape.layers().size());
-  trained.info.mass = extended;
-  const auto& [mean, scale] = data.standardisation;
-  shape.store(parameters, mean, scale, trained.info.tensors + ".shape", trained.tensors);
-  if (mass) mass->store(parameters, mean, scale, trained.info.tensors + ".mass", trained.tensors);
+  shape.store(parameters, data.standardisation, trained.info, trained.tensors);
 }
 
 }  // namespace

@@ -47,7 +47,8 @@ void fit_network(const schemas::Config& config, const PrecisionData& data,
   const Samples& samples = data.training;
   const double weight = config.training.positive_weight;
   const bool linear = config.detector.architecture == "linear";
-  const MlpShape shape(0, kDetectorWidth, linear ? std::vector<int>{} : config.detector.hidden, 0);
+  const NetworkShape shape(0, kDetectorWidth, linear ? std::vector<int>{} : config.detector.hidden,
+                           0);
   const DetectorObjective<float> training(samples, data.standardisation, shape, weight);
   const DetectorObjective<float> validation(data.validation, data.standardisation, shape, weight);
 

@@ -37,15 +37,23 @@ using Tensors = std::map<std::string, Tensor, std::less<>>;
 /// between them; `linear` has one layer. Tensors of a network at prefix P: P.mean, P.scale [in]
 /// (standardisation), and P.<i>.weight [out, in], P.<i>.bias [out] for i < layers. A detector is
 /// one network at `tensors`; a corrector has `<tensors>.shape` and, when `mass`, `<tensors>.mass`
-/// with as many layers.
+/// with as many layers (a transformer: `mass_layers`). Where the form is `window`, the shape
+/// network takes phi and the inputs of all candidates and has as many outputs as the window
+/// candidates; a transformer's layers are in, per block qkv, o, up and down, and out
+/// (runtime/transformer.hpp).
 struct NetworkInfo {
-  std::string architecture;         // linear | mlp; detectors also constant, correctors also none
+  std::string architecture;         // linear | mlp; detectors also constant, correctors also
+                                    // transformer and none
   std::vector<std::string> inputs;  // of a corrector: logits, and what else it takes: context
   std::string tensors;              // prefix in weights.safetensors
   int layers = 0;
-  bool mass = false;           // of a corrector
-  double constant_risk = 0.0;  // of `constant` (empty or one-class labels)
+  std::string form = "candidate";  // of a corrector's shape network: candidate | window
+  bool mass = false;               // of a corrector
+  double constant_risk = 0.0;      // of `constant` (empty or one-class labels)
+  int heads = 0;                   // of a transformer
+  int mass_layers = 0;             // of the mass network beside a transformer; else it has `layers`
 
+  int layers_of_mass() const { return architecture == "transformer" ? mass_layers : layers; }
   bool takes(std::string_view input) const {
     return std::find(inputs.begin(), inputs.end(), input) != inputs.end();
   }
@@ -85,7 +93,8 @@ struct Bundle {
 };
 
 /// What a runtime must know beyond its version to serve these entries, in order of names:
-/// "context-1" where a corrector takes the context.
+/// "context-1" where a corrector takes the context, "transformer-1" where one is a transformer,
+/// "window-1" where one takes whole windows.
 std::vector<std::string> implied_features(const Bundle& bundle);
 
 /// Verification when a bundle is opened.

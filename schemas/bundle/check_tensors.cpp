@@ -22,17 +22,43 @@ class Checker {
  public:
   Checker(const Tensors& tensors, const std::string& file) : tensors_(tensors), file_(file) {}
 
-  /// A network at `prefix`: inputs -> hidden sizes, as its biases say -> 1.
-  void network(const std::string& prefix, int layers, std::int64_t inputs) {
+  /// A network at `prefix`: inputs -> hidden sizes, as its biases say -> outputs.
+  void network(const std::string& prefix, int layers, std::int64_t inputs,
+               std::int64_t last_outputs = 1) {
     expect(prefix + ".mean", {inputs});
     expect(prefix + ".scale", {inputs});
     for (int i = 0; i < layers; ++i) {
       const std::string layer = prefix + "." + std::to_string(i);
-      const std::int64_t outputs = i + 1 == layers ? 1 : hidden_size(layer + ".bias");
+      const std::int64_t outputs = i + 1 == layers ? last_outputs : hidden_size(layer + ".bias");
       expect(layer + ".bias", {outputs});
       expect(layer + ".weight", {outputs, inputs});
       inputs = outputs;
     }
+  }
+
+  /// Self-attention over candidates at `prefix`: in, per block qkv, o, up and down, out.
+  void transformer(const std::string& prefix, int layers, int heads, std::int64_t inputs) {
+    const auto name = [&](int i) { return prefix + "." + std::to_string(i); };
+    const auto dense = [&](int i, std::int64_t in, std::int64_t out) {
+      expect(name(i) + ".bias", {out});
+      expect(name(i) + ".weight", {out, in});
+    };
+    expect(prefix + ".mean", {inputs});
+    expect(prefix + ".scale", {inputs});
+    const std::int64_t width = hidden_size(name(0) + ".bias");
+    if (width % heads != 0) {
+      throw base::IoError(file_ + ": " + prefix + ": a width of " + std::to_string(width) +
+                          " does not divide into " + std::to_string(heads) + " heads");
+    }
+    dense(0, inputs, width);
+    for (int i = 1; i + 1 < layers; i += 4) {
+      const std::int64_t hidden = hidden_size(name(i + 2) + ".bias");
+      dense(i, width, 3 * width);
+      dense(i + 1, width, width);
+      dense(i + 2, width, hidden);
+      dense(i + 3, hidden, width);
+    }
+    dense(layers - 1, width, 1);
   }
 
   /// Every tensor was asked for and holds finite numbers.
@@ -87,12 +113,15 @@ class Checker {
 }  // namespace
 
 std::vector<std::string> implied_features(const Bundle& bundle) {
+  std::set<std::string> features;
   for (const auto& [name, entry] : bundle.precisions) {
-    if (entry.corrector.architecture != "none" && entry.corrector.takes("context")) {
-      return {"context-1"};
-    }
+    const NetworkInfo& corrector = entry.corrector;
+    if (corrector.architecture == "none") continue;
+    if (corrector.takes("context")) features.insert("context-1");
+    if (corrector.form == "window") features.insert("window-1");
+    if (corrector.architecture == "transformer") features.insert("transformer-1");
   }
-  return {};
+  return {features.begin(), features.end()};
 }
 
 void check_tensors(const Bundle& bundle, const std::string& file) {
@@ -104,11 +133,17 @@ void check_tensors(const Bundle& bundle, const std::string& file) {
       checker.network(detector.tensors, detector.layers, kDetectorInputs1);
     }
     if (corrector.architecture == "none") continue;
-    checker.network(
-        corrector.tensors + ".shape", corrector.layers,
-        kDetectorInputs1 + kCandidateInputs1 + (corrector.takes("context") ? kContextInputs1 : 0));
+    const std::string shape = corrector.tensors + ".shape";
+    const std::int64_t own = kCandidateInputs1 + (corrector.takes("context") ? kContextInputs1 : 0);
+    if (corrector.architecture == "transformer") {
+      checker.transformer(shape, corrector.layers, corrector.heads, kDetectorInputs1 + own);
+    } else if (corrector.form == "window") {
+      checker.network(shape, corrector.layers, kDetectorInputs1 + entry.window * own, entry.window);
+    } else {
+      checker.network(shape, corrector.layers, kDetectorInputs1 + own);
+    }
     if (corrector.mass) {
-      checker.network(corrector.tensors + ".mass", corrector.layers, kDetectorInputs1);
+      checker.network(corrector.tensors + ".mass", corrector.layers_of_mass(), kDetectorInputs1);
     }
   }
   checker.finish();

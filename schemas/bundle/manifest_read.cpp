@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t kMaxVocabulary = std::numeric_limits<std::int32_t>::max();
 constexpr int kMaxLayers = 16;
 constexpr int kMajor = 1, kMinor = 0;
-constexpr std::string_view kKnownFeatures[] = {"context-1"};
+constexpr std::string_view kKnownFeatures[] = {"context-1", "transformer-1", "window-1"};
 
 /// "3.1.4" as numbers; `parts` of them, each below 2^31.
 std::vector<int> version_numbers(const JsonObject& object, std::string_view key,
@@ -206,10 +206,17 @@ class ManifestReader {
 
   NetworkInfo corrector(JsonObject object) const {
     NetworkInfo info;
-    info.architecture = object.choice("architecture", {"linear", "mlp", "none"});
+    info.architecture = object.choice("architecture", {"linear", "mlp", "transformer", "none"});
     info.inputs = object.texts("inputs", 16);
     check_inputs(object, info.inputs);
     info.mass = object.boolean("mass");
+    if (info.architecture == "transformer") {
+      info.heads = static_cast<int>(object.integer("heads", 1, 64));
+      const bool mass = info.mass;
+      info.mass_layers = static_cast<int>(object.integer("mass_layers", mass, mass * kMaxLayers));
+    } else if (info.architecture != "none" && object.value().contains("form")) {
+      info.form = object.choice("form", {"window"});
+    }
     network(object, info, info.architecture == "none");
     done(object);
     return info;
@@ -224,15 +231,16 @@ class ManifestReader {
   }
 
   static void network(JsonObject& object, NetworkInfo& info, bool empty) {
-    const bool linear = info.architecture == "linear";
+    const std::int64_t least = empty                                ? 0
+                               : info.architecture == "linear"      ? 1
+                               : info.architecture == "transformer" ? 6
+                                                                    : 2;
     info.tensors = object.text("tensors", 256);
-    info.layers = static_cast<int>(object.integer("layers",
-                                                  empty    ? 0
-                                                  : linear ? 1
-                                                           : 2,
-                                                  empty    ? 0
-                                                  : linear ? 1
-                                                           : kMaxLayers));
+    info.layers = static_cast<int>(object.integer("layers", least, least < 2 ? least : kMaxLayers));
+    if (info.architecture == "transformer" && info.layers % 4 != 2) {
+      object.fail("layers",
+                  "is " + std::to_string(info.layers) + "; a transformer has 2 and 4 per block");
+    }
     if (!empty && info.tensors.empty()) object.fail("tensors", "is empty");
   }
 

@@ -37,6 +37,11 @@ Json corrector(const NetworkInfo& info) {
   Json object = network(info);
   object["inputs"] = info.inputs;
   object["mass"] = info.mass;
+  if (info.form != "candidate") object["form"] = info.form;
+  if (info.architecture == "transformer") {
+    object["heads"] = info.heads;
+    object["mass_layers"] = info.mass_layers;
+  }
   return object;
 }
 

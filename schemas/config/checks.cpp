@@ -90,6 +90,14 @@ void check_allocation(const Checker& check, const Config& config) {
 
 void check_corrector(const Checker& check, const CorrectorConfig& corrector) {
   check.require(corrector.takes("logits"), "corrector.inputs", "must contain logits");
+  check.require(corrector.form == "candidate" || corrector.architecture != "transformer",
+                "corrector.form",
+                "must be candidate where corrector.architecture is transformer, which sees the "
+                "whole window anyway");
+  check.require(
+      corrector.transformer.width % corrector.transformer.heads == 0, "corrector.transformer.heads",
+      "must divide corrector.transformer.width = " + std::to_string(corrector.transformer.width) +
+          ", got " + std::to_string(corrector.transformer.heads));
   check.require(
       corrector.objective == "paper" || corrector.temperature == 1.0, "corrector.temperature",
       "must be 1 unless corrector.objective is paper, got " + base::number(corrector.temperature));

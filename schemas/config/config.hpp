@@ -138,9 +138,18 @@ struct DetectorConfig {
   bool operator==(const DetectorConfig&) const = default;
 };
 
+/// Self-attention over the candidates of a window.
+struct TransformerConfig {
+  int width = 32, heads = 4, blocks = 1;
+  int hidden = 64;  // between the two layers after attention
+  bool operator==(const TransformerConfig&) const = default;
+};
+
 struct CorrectorConfig {
-  std::string architecture = "mlp";  // linear | mlp
+  std::string architecture = "mlp";  // linear | mlp | transformer
+  std::string form = "candidate";    // candidate | window
   std::vector<int> hidden = {64, 32};
+  TransformerConfig transformer;
   std::vector<std::string> inputs = {"logits"};
   std::string objective = "extended";  // paper | extended
   double temperature = 1.0;
@@ -158,8 +167,8 @@ struct TrainingConfig {
   int batch = 256;
   double learning_rate = 2e-3;
   double weight_decay = 0.01;
-  int patience = 4;              // epochs without a better validation loss
-  double positive_weight = 1.0;  // class weight of y = 1 in the detector's loss
+  int patience = 4;                       // epochs without a better validation loss
+  double positive_weight = 1.0;           // class weight of y = 1 in the detector's loss
   std::map<std::string, double> weights;  // of a source's or domain's steps in the corrector's loss
   bool operator==(const TrainingConfig&) const = default;
 };
@@ -227,8 +236,8 @@ std::string to_yaml(const Config& config);
 std::string to_trace_yaml(const Config& config);
 
 /// The same again, restricted to what the named stage and those before it depend on (allocate:
-/// run.seed, model, corpus, precisions, allocation; collect: also calibration, decode, trace, window.cap;
-/// and so on). Resuming compares these.
+/// run.seed, model, corpus, precisions, allocation; collect: also calibration, decode, trace,
+/// window.cap; and so on). Resuming compares these.
 std::string to_stage_yaml(const Config& config, std::string_view stage);
 
 }  // namespace dgap::schemas

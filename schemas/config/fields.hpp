@@ -168,7 +168,8 @@ void describe_window(V& v, C& window) {
   v.field("rho_k", window.rho_k, RealRange{0, 1, true}, "mean coverage that K_b must reach, Eq. 4");
   v.field("cap", window.cap, IntegerRange{2, 100'000}, "largest window");
   v.field("confidence", window.confidence, RealRange{0, 1, false, true},
-          "K_b is the smallest window whose one-sided lower bound of mean coverage at this level reaches "
+          "K_b is the smallest window whose one-sided lower bound of mean coverage at this level "
+          "reaches "
           "rho_k; 0 = the mean itself");
 }
 
@@ -181,9 +182,22 @@ void describe_networks(V& v, C& config) {
   });
   v.section("corrector", "changes of the window's logits, Eq. 12-18", [&] {
     auto& c = config.corrector;
-    v.field("architecture", c.architecture, Choice{{"linear", "mlp"}, {"transformer"}}, "network");
+    v.field("architecture", c.architecture, Choice{{"linear", "mlp", "transformer"}},
+            "network of the change; transformer: candidates see each other");
+    v.field("form", c.form, Choice{{"candidate", "window"}},
+            "of linear and mlp; candidate: the same network for every candidate, window: one that "
+            "takes the whole window and gives the changes of all candidates");
     v.field("hidden", c.hidden, IntegerList{1, 8, {1, 4096}, false},
-            "widths of the hidden layers of an mlp");
+            "widths of the hidden layers of an mlp, and of the mass network beside a transformer");
+    v.section("transformer", "size of a transformer", [&] {
+      v.field("width", c.transformer.width, IntegerRange{1, 1024}, "numbers per candidate");
+      v.field("heads", c.transformer.heads, IntegerRange{1, 64},
+              "heads of attention; divide width");
+      v.field("blocks", c.transformer.blocks, IntegerRange{1, 3},
+              "attention and mlp, one after the other");
+      v.field("hidden", c.transformer.hidden, IntegerRange{1, 4096},
+              "width of the mlp's hidden layer");
+    });
     v.field("inputs", c.inputs, Choice{{"logits", "context"}, {"tokens", "hidden"}},
             "what the corrector sees; logits always, context: the token ids of the text so far");
     v.field("objective", c.objective, Choice{{"paper", "extended"}},

@@ -29,7 +29,10 @@ json to_json(const NetworkInfo& info) {
           {"tensors", info.tensors},
           {"layers", info.layers},
           {"mass", info.mass},
-          {"constant_risk", info.constant_risk}};
+          {"constant_risk", info.constant_risk},
+          {"form", info.form},
+          {"heads", info.heads},
+          {"mass_layers", info.mass_layers}};
 }
 
 json to_json(const TrainingFigures& f) {
@@ -78,12 +81,16 @@ std::optional<double> bounded(const ResultObject& object, const char* key, doubl
 
 NetworkInfo read_info(const ResultObject& object) {
   NetworkInfo info;
-  info.architecture = choice(object, "architecture", {"linear", "mlp", "constant", "none"});
+  info.architecture =
+      choice(object, "architecture", {"linear", "mlp", "transformer", "constant", "none"});
   info.inputs = object.texts("inputs");
   info.tensors = object.text("tensors");
   info.layers = static_cast<int>(object.integer("layers", 0, 64));
   info.mass = object.boolean("mass");
   info.constant_risk = bounded(object, "constant_risk", 0.0, 1.0).value_or(0.0);
+  info.form = choice(object, "form", {"candidate", "window"});
+  info.heads = static_cast<int>(object.integer("heads", 0, 64));
+  info.mass_layers = static_cast<int>(object.integer("mass_layers", 0, 64));
   object.finish();
   return info;
 }

@@ -103,10 +103,14 @@ inline void write_networks(const schemas::Config& config, float shrink) {
   for (const schemas::Scheme& scheme : config.precisions) {
     schemas::TrainedNetwork detector, corrector;
     detector.key = corrector.key = "test";
-    detector.info = {"linear", {}, scheme.name + ".detector", 1, false, 0.0};
+    for (schemas::NetworkInfo* info : {&detector.info, &corrector.info}) {
+      info->architecture = "linear", info->layers = 1;
+    }
+    detector.info.tensors = scheme.name + ".detector";
     add_linear(detector.tensors, detector.info.tensors, runtime::kDetectorWidth, {{0, 2.0f}},
                -5.0f);
-    corrector.info = {"linear", {"logits"}, scheme.name + ".corrector", 1, true, 0.0};
+    corrector.info.inputs = {"logits"}, corrector.info.mass = true;
+    corrector.info.tensors = scheme.name + ".corrector";
     add_linear(corrector.tensors, corrector.info.tensors + ".shape",
                runtime::kDetectorWidth + runtime::kCandidateWidth,
                {{runtime::kDetectorWidth, shrink}}, 0.0f);

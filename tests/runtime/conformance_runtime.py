@@ -91,7 +91,17 @@ class Network:
                 x = x / (1 + np.exp(-np.sqrt(8 / np.pi) * (x + 0.044715 * x**3)))
                 operations += x.shape[-1] + 8
             x, size = x @ weight.T + bias, size @ np.abs(weight).T + np.abs(bias)
-        return x[..., 0], (8 + 2 * np.sqrt(operations)) * EPS * size[..., 0]
+        return x, (8 + 2 * np.sqrt(operations)) * EPS * size
+
+    def of_window(self, phi, xi):
+        """Changes of all candidates by a network of the whole window; those that a short window lacks are at the mean."""
+        x = self.mean.copy()
+        x[:20], x[20:20 + xi.size] = phi, xi.ravel()
+        return tuple(values[:len(xi)] for values in self(x))
+
+    def of_candidates(self, phi, xi):
+        x = np.concatenate([np.broadcast_to(phi, (len(xi), 20)), xi], axis=1)
+        return tuple(values[..., 0] for values in self(x))
 
 
 def to_float(x):
@@ -203,7 +213,7 @@ def check_row(name, entry, networks, before, after, result, store, text):
     if entry["detector"]["architecture"] == "constant":
         risk, risk_error = entry["detector"]["constant_risk"], EPS
     else:
-        logit, error = networks["detector"](phi)
+        (logit,), (error,) = networks["detector"](phi)
         risk, risk_error = 1 / (1 + np.exp(-logit)), error / 4 + 4 * EPS
     assert abs(result["risk"] - risk) <= risk_error, (name, result, risk, risk_error)
 
@@ -217,7 +227,8 @@ def check_row(name, entry, networks, before, after, result, store, text):
         return "kept"
     if "context" in entry["corrector"]["inputs"]:
         xi = np.concatenate([xi, to_float(context_features(text, ids))], axis=1)
-    delta, error = networks["shape"](np.concatenate([np.broadcast_to(phi, (len(ids), 20)), xi], axis=1))
+    shape = networks["shape"]
+    delta, error = (shape.of_window if entry["corrector"].get("form") == "window" else shape.of_candidates)(phi, xi)
     if "mass" in networks:
         offset, more = networks["mass"](phi)
         delta, error = delta + offset, error + more
@@ -251,6 +262,10 @@ def check_manifest(folder, schema):
              "layers": lambda m: m["precisions"]["mlp"]["detector"].update(layers=1),
              "path": lambda m: m["files"][0].update(path="../x"),
              "inputs": lambda m: m["precisions"]["context"]["corrector"].update(inputs=["context"]),
+             "form": lambda m: m["precisions"]["window"]["corrector"].update(form="candidate"),
+             "heads": lambda m: m["precisions"]["transformer"]["corrector"].pop("heads"),
+             "heads of an mlp": lambda m: m["precisions"]["mlp"]["corrector"].update(heads=2),
+             "layers of a transformer": lambda m: m["precisions"]["transformer"]["corrector"].update(layers=7),
              "unknown": lambda m: m.update(extra=1)}
     for name, change in wrong.items():
         changed = json.loads(json.dumps(manifest))
@@ -274,7 +289,7 @@ def main():
         plans = [("mlp", 0, 7000, f32, f32, f32), ("linear", 0, 7000, f32, f32, f32), ("always", 0, 4000, f32, f32, f32),
                  ("always", 1, 1500, lambda x: np.asarray(x, np.float16), f32,
                   lambda x: np.asarray(np.clip(x, -65504, 65504), np.float16)),
-                 ("context", 0, 1500, f32, f32, f32),
+                 ("context", 0, 1500, f32, f32, f32), ("window", 0, 1500, f32, f32, f32),
                  ("mlp", 2, 1500, as_bfloat16, from_bfloat16, lambda x: from_bfloat16(as_bfloat16(x)))]
         for name, dtype, count, encode, decode, store in plans:
             entry = manifest["precisions"][name]

@@ -27,7 +27,8 @@ TEST(Restorer, AllocatesNothingAfterCreation) {
   Context context(kVocabulary, 301);
   context.begin(test::toy_text(kVocabulary, 300));
   std::vector<std::uint16_t> halves(kVocabulary);
-  for (const char* name : {"mlp", "linear", "always", "off", "none", "context"}) {
+  for (const char* name :
+       {"mlp", "linear", "always", "off", "none", "context", "transformer", "window"}) {
     Restorer restorer(bundle, name);
     for (test::Row& row : test::hard_rows(kVocabulary)) {
       for (std::size_t i = 0; i < halves.size(); ++i) halves[i] = base::to_half(row.logits[i]);
@@ -87,7 +88,7 @@ TEST_P(LevelTest, GivesTheSameBits) {
   const schemas::Bundle bundle = test::toy_context_bundle(kVocabulary, kWindow);
   Context context(kVocabulary);
   context.begin(test::toy_text(kVocabulary, 300));
-  for (const char* name : {"mlp", "linear", "always", "context"}) {
+  for (const char* name : {"mlp", "linear", "always", "context", "transformer", "window"}) {
     Restorer restorer(bundle, name);
     for (const test::Row& row : test::hard_rows(kVocabulary)) {
       for (const dgap_dtype dtype : {DGAP_F32, DGAP_F16, DGAP_BF16}) {

@@ -42,17 +42,32 @@ schemas::PrecisionEntry entry(int window, const char* mode) {
   return precision;
 }
 
+/// One block of width 8 with a hidden layer of 11.
+void add_transformer(schemas::Tensors& tensors, const std::string& prefix, int inputs,
+                     std::uint64_t seed) {
+  base::Random random(seed);
+  tensors[prefix + ".mean"] = random_tensor({inputs}, 1.0, random);
+  tensors[prefix + ".scale"] = random_tensor({inputs}, 0.3, random);
+  const std::int64_t layers[][2] = {{inputs, 8}, {8, 24}, {8, 8}, {8, 11}, {11, 8}, {8, 1}};
+  for (std::size_t i = 0; i < std::size(layers); ++i) {
+    const auto [in, out] = layers[i];
+    const std::string layer = prefix + "." + std::to_string(i);
+    tensors[layer + ".weight"] = random_tensor({out, in}, 0.3, random);
+    tensors[layer + ".bias"] = random_tensor({out}, 0.3, random);
+  }
+}
+
 }  // namespace
 
 void add_network(schemas::Tensors& tensors, const std::string& prefix, int inputs,
-                 std::initializer_list<int> hidden, std::uint64_t seed) {
+                 std::initializer_list<int> hidden, std::uint64_t seed, int outputs) {
   base::Random random(seed);
   tensors[prefix + ".mean"] = random_tensor({inputs}, 1.0, random);
   schemas::Tensor scale = random_tensor({inputs}, 0.3, random);
   scale.data[3] = 0.0f;  // a constant feature
   tensors[prefix + ".scale"] = std::move(scale);
   std::vector<std::int64_t> sizes(hidden.begin(), hidden.end());
-  sizes.push_back(1);
+  sizes.push_back(outputs);
   std::int64_t in = inputs;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     const std::string layer = prefix + "." + std::to_string(i);
@@ -108,6 +123,24 @@ schemas::Bundle toy_context_bundle(std::int64_t vocab_size, int window, std::uin
   add_network(bundle.tensors, "context.corrector.shape", kInputs, {40, 17}, seed + 5);
   add_network(bundle.tensors, "context.corrector.mass", runtime::kDetectorWidth, {9, 5}, seed + 6);
   bundle.precisions["context"] = context;
+
+  schemas::PrecisionEntry whole = context, transformer = context;
+  whole.corrector.form = "window";
+  whole.corrector.tensors = "window.corrector";
+  constexpr int kOwn = kInputs - runtime::kDetectorWidth;
+  add_network(bundle.tensors, "window.corrector.shape", runtime::kDetectorWidth + window * kOwn,
+              {23, 17}, seed + 9, window);
+  add_network(bundle.tensors, "window.corrector.mass", runtime::kDetectorWidth, {9, 5}, seed + 10);
+  bundle.precisions["window"] = whole;
+
+  transformer.corrector.architecture = "transformer";
+  transformer.corrector.tensors = "transformer.corrector";
+  transformer.corrector.layers = 6, transformer.corrector.heads = 2;
+  transformer.corrector.mass_layers = 3;
+  add_transformer(bundle.tensors, "transformer.corrector.shape", kInputs, seed + 7);
+  add_network(bundle.tensors, "transformer.corrector.mass", runtime::kDetectorWidth, {9, 5},
+              seed + 8);
+  bundle.precisions["transformer"] = transformer;
   return bundle;
 }
 

@@ -47,9 +47,62 @@ def network(flat, inputs, hidden):
     return forward, flat
 
 
-def size(inputs, hidden):
+def transformer(flat, inputs, dimensions):
+    """The same of self-attention over the candidates: dimensions = [width, heads, blocks, hidden]."""
+    width, heads, blocks, hidden = dimensions
+    layers = []
+    for i, o in [(inputs, width), *[(width, 3 * width), (width, width), (width, hidden), (hidden, width)] * blocks,
+                 (width, 1)]:
+        layers.append((flat[: o * i].view(o, i), flat[o * i : o * (i + 1)]))
+        flat = flat[o * (i + 1) :]
+
+    def forward(x):
+        steps, k, _ = x.shape
+        x = F.linear(x, *layers[0])
+        for b in range(blocks):
+            qkv, out, up, down = layers[1 + 4 * b : 5 + 4 * b]
+            q, key, v = F.linear(x, *qkv).view(steps, k, 3, heads, width // heads).permute(2, 0, 3, 1, 4)
+            attended = F.scaled_dot_product_attention(q, key, v).transpose(1, 2).reshape(steps, k, width)
+            x = x + F.linear(attended, *out)
+            x = x + F.linear(F.gelu(F.linear(x, *up), approximate="tanh"), *down)
+        return F.linear(x, *layers[-1])[..., 0]
+
+    return forward, flat
+
+
+def transformer_size(inputs, dimensions):
+    width, _, blocks, hidden = dimensions
+    block = 4 * width * (width + 1) + hidden * (width + 1) + width * (hidden + 1)
+    return width * (inputs + 1) + blocks * block + width + 1
+
+
+def whole_window(flat, window, own, hidden):
+    """The same of a network of the whole window: x [steps, K, 20 + own] -> changes [steps, K]."""
+    inputs, layers = 20 + window * own, []
+    for outputs in [*hidden, window]:
+        layers.append((flat[: outputs * inputs].view(outputs, inputs), flat[outputs * inputs : outputs * (inputs + 1)]))
+        flat, inputs = flat[outputs * (inputs + 1) :], outputs
+
+    def forward(x):
+        x = torch.cat([x[:, 0, :20], x[:, :, 20:].flatten(1)], 1)
+        for i, layer in enumerate(layers):
+            x = F.linear(F.gelu(x, approximate="tanh") if i else x, *layer)
+        return x
+
+    return forward, flat
+
+
+def shape_of(request, flat):
+    if request["architecture"] == "transformer":
+        return transformer(flat, 27, request["transformer"])
+    if request["form"] == "window":
+        return whole_window(flat, request["window"], 7, request["hidden"])
+    return network(flat, 27, request["hidden"])
+
+
+def size(inputs, hidden, last=1):
     total = 0
-    for outputs in [*hidden, 1]:
+    for outputs in [*hidden, last]:
         total += outputs * (inputs + 1)
         inputs = outputs
     return total
@@ -72,7 +125,7 @@ def corrector_loss(request, flat, features, reference, quantized):
     p = single((z_fp - lse_fp[:, None]).exp())
     phi = standardised(features, 0)
     xi = standardised(candidate_features(z, lse), (0, 1))
-    shape, rest = network(flat, 27, hidden)
+    shape, rest = shape_of(request, flat)
     delta = shape(torch.cat([phi[:, None, :].expand(-1, k, -1), xi], -1))
     edited = z + delta
     if extended:
@@ -102,25 +155,30 @@ def check(name, got, expected, tolerance=TOLERANCE):
         sys.exit(f"{name}: {error:.3e} is above {tolerance:.0e}")
 
 
-def check_gradients(objective, temperature, window, hidden, lambda_rank, lambda_reg, seed):
+def check_gradients(objective, temperature, window, hidden, lambda_rank, lambda_reg, seed, form="candidate",
+                    dimensions=None):
     torch.manual_seed(seed)
     steps, vocab = 24, 90
     spread = torch.rand(steps, 1) * 3 + 0.5
     reference = single(spread * torch.randn(steps, vocab))
     quantized = single(0.7 * reference + 0.5 * torch.randn(steps, vocab))
     extended = objective == "extended"
-    count = size(27, hidden) + (size(20, hidden) if extended else 0)
+    shape_size = transformer_size(27, dimensions) if dimensions else size(27, hidden)
+    if form == "window":
+        shape_size = size(20 + 7 * window, hidden, window)
+    count = shape_size + (size(20, hidden) if extended else 0)
     detector_flat = (torch.rand(size(20, hidden)) - 0.5).requires_grad_()
     corrector_flat = (0.6 * (torch.rand(count) - 0.5)).requires_grad_()
     request = {
         "vocab": vocab, "top": 60, "steps": steps, "window": window, "hidden": hidden,
         "reference": reference.flatten().tolist(), "quantized": quantized.flatten().tolist(),
         "objective": objective, "temperature": temperature, "positive_weight": 2.5,
-        "lambda_rank": lambda_rank, "lambda_reg": lambda_reg,
+        "architecture": "transformer" if dimensions else "mlp" if hidden else "linear", "form": form,
+        "transformer": dimensions, "lambda_rank": lambda_rank, "lambda_reg": lambda_reg,
         "detector_parameters": detector_flat.tolist(), "corrector_parameters": corrector_flat.tolist(),
     }
     answer = ask(request)
-    name = f"{objective} T={temperature} K={window} hidden={hidden}"
+    name = f"{objective} T={temperature} K={window} hidden={hidden} {form} {dimensions or str()}"
     features = torch.tensor(answer["features"]).view(steps, 20)
     labels = torch.tensor(answer["labels"]).double()
 
@@ -160,4 +218,8 @@ check_gradients("paper", 2.0, 32, [9, 5], 0.1, 1e-2, 2)
 check_gradients("extended", 1.0, 21, [9, 5], 0.0, 0.0, 3)
 check_gradients("extended", 1.0, 47, [64, 32], 0.1, 1e-4, 4)
 check_gradients("extended", 1.0, 16, [], 1.0, 1e-2, 5)
+check_gradients("extended", 1.0, 21, [9, 5], 0.1, 1e-2, 6, "candidate", [8, 2, 1, 10])
+check_gradients("paper", 1.0, 32, [5], 0.1, 1e-4, 7, "candidate", [12, 3, 2, 16])
+check_gradients("extended", 1.0, 21, [9, 5], 0.1, 1e-2, 8, "window")
+check_gradients("paper", 2.0, 32, [], 0.1, 1e-4, 9, "window")
 check_adamw()

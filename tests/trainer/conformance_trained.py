@@ -13,19 +13,28 @@ schema = json.loads(pathlib.Path(sys.argv[2]).read_text())
 jsonschema.Draft202012Validator.check_schema(schema)
 
 
-def check_network(tensors, prefix, layers, inputs):
+def check_network(tensors, prefix, layers, inputs, outputs=1):
     assert tensors[f"{prefix}.mean"].shape == tensors[f"{prefix}.scale"].shape == (inputs,)
     for i in range(layers):
         weight, bias = tensors[f"{prefix}.{i}.weight"], tensors[f"{prefix}.{i}.bias"]
         assert weight.shape == (bias.size, inputs) and weight.dtype == "float32"
         inputs = bias.size
-    assert inputs == 1
+    assert inputs == outputs
+
+
+def check_transformer(tensors, prefix, network, inputs):
+    width = tensors[f"{prefix}.0.bias"].size
+    assert network["layers"] == 6 and width % network["heads"] == 0
+    hidden = tensors[f"{prefix}.3.bias"].size
+    for i, shape in enumerate([(width, inputs), (3 * width, width), (width, width), (hidden, width), (width, hidden),
+                               (1, width)]):
+        assert tensors[f"{prefix}.{i}.weight"].shape == shape and tensors[f"{prefix}.{i}.bias"].shape == shape[:1]
 
 
 with tempfile.TemporaryDirectory() as name:
     subprocess.run([sys.argv[1], name], check=True, stdout=subprocess.DEVNULL)
     documents = sorted(pathlib.Path(name).glob("*/*.json"))
-    assert len(documents) == 4
+    assert len(documents) == 8
     for path in documents:
         document = json.loads(path.read_text())
         jsonschema.validate(document, schema)
@@ -36,8 +45,13 @@ with tempfile.TemporaryDirectory() as name:
         if prefix.endswith(".detector"):
             check_network(tensors, prefix, layers, 20)
         else:
-            check_network(tensors, prefix + ".shape", layers, 27)
+            if network["architecture"] == "transformer":
+                check_transformer(tensors, prefix + ".shape", network, 27)
+            elif network["form"] == "window":
+                check_network(tensors, prefix + ".shape", layers, 20 + 37 * 7, 37)
+            else:
+                check_network(tensors, prefix + ".shape", layers, 27)
             assert network["mass"] == (document["figures"]["objective"] == "extended")
             if network["mass"]:
-                check_network(tensors, prefix + ".mass", layers, 20)
+                check_network(tensors, prefix + ".mass", network["mass_layers"] or layers, 20)
 print("trained networks agree with schema and safetensors")

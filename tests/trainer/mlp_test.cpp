@@ -64,7 +64,7 @@ const std::vector<Case> kCases = {{0, 20, {}},       {0, 20, {64, 32}}, {20, 7, 
 
 TEST(Mlp, ForwardHasTheBitsOfTheRuntime) {
   for (const Case& c : kCases) {
-    const MlpShape shape(c.shared, c.own, c.hidden, 0);
+    const NetworkShape shape(c.shared, c.own, c.hidden, 0);
     const int inputs = c.shared + c.own, segments = 3, width = 32, used = 27;
     const auto parameters = random_parameters<float>(shape.end(), 0.4, 5);
     const auto mean = random_parameters<float>(inputs, 1.0, 6);
@@ -102,7 +102,8 @@ TEST(Mlp, ForwardHasTheBitsOfTheRuntime) {
 
 TEST(Mlp, GradientEqualsDifferenceQuotients) {
   for (const Case& c : kCases) {
-    const MlpShape shape(c.shared, c.own, c.hidden, 2);  // two parameters of another network first
+    const NetworkShape shape(c.shared, c.own, c.hidden,
+                             2);  // two parameters of another network first
     const int segments = 2, width = 16;
     MlpPass<double> pass(shape, width, segments);
     const auto x = random_parameters<double>(c.own * pass.stride(), 2.0, 9);
@@ -126,7 +127,7 @@ TEST(Mlp, GradientEqualsDifferenceQuotients) {
 }
 
 TEST(Mlp, BeginsAsTheConstantZero) {
-  const MlpShape shape(0, 20, {8}, 0);
+  const NetworkShape shape(0, 20, std::vector<int>{8}, 0);
   std::vector<float> parameters(shape.end(), 9.0f);
   base::Random random(1);
   shape.initialise(parameters, random);

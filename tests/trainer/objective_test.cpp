@@ -110,7 +110,7 @@ TEST(Samples, StandardisedFeaturesHaveMeanZeroAndDeviationOne) {
 TEST(DetectorObjective, GradientEqualsDifferenceQuotients) {
   const Fixture s("extended");
   for (const std::vector<int>& hidden : {std::vector<int>{}, {9, 5}}) {
-    const MlpShape network(0, kDetectorWidth, hidden, 0);
+    const NetworkShape network(0, kDetectorWidth, hidden, 0);
     const DetectorObjective<double> objective(s.samples, s.standardisation, network, 3.0);
     const auto steps = some_steps(11);
     const auto parameters = random_parameters<double>(network.end(), 0.5, 1);
@@ -124,37 +124,51 @@ TEST(DetectorObjective, GradientEqualsDifferenceQuotients) {
   }
 }
 
+/// Configurations of every form, small.
+schemas::CorrectorConfig small(const std::string& form, const std::vector<int>& hidden,
+                               const std::string& objective = "extended") {
+  schemas::CorrectorConfig config;
+  config.objective = objective;
+  config.hidden = hidden;
+  config.architecture = form == "transformer" ? form : hidden.empty() ? "linear" : "mlp";
+  config.form = form == "window" ? form : "candidate";
+  config.transformer = {.width = 6, .heads = 2, .blocks = 1, .hidden = 5};
+  return config;
+}
+
 struct ObjectiveCase {
   std::string objective;
-  double temperature;
   int window;
   CorrectorLoss loss;
+  std::string form;
   std::vector<int> hidden;
 };
 
 TEST(CorrectorObjective, GradientEqualsDifferenceQuotients) {
-  const std::vector<ObjectiveCase> cases = {{"paper", 1.0, 21, {1.0, 0.0, 0.0}, {}},
-                                            {"paper", 2.0, 21, {2.0, 0.1, 1e-2}, {6, 5}},
-                                            {"extended", 1.0, 16, {1.0, 0.0, 0.0}, {6, 5}},
-                                            {"extended", 1.0, 37, {1.0, 0.1, 1e-2}, {6, 5}},
-                                            {"extended", 1.0, 40, {1.0, 1.0, 1e-4}, {}}};
+  const std::vector<ObjectiveCase> cases = {{"paper", 21, {1.0, 0.0, 0.0}, "candidate", {}},
+                                            {"paper", 21, {2.0, 0.1, 1e-2}, "candidate", {6, 5}},
+                                            {"extended", 16, {1.0, 0.0, 0.0}, "candidate", {6, 5}},
+                                            {"extended", 37, {1.0, 0.1, 1e-2}, "candidate", {6, 5}},
+                                            {"extended", 40, {1.0, 1.0, 1e-4}, "candidate", {}},
+                                            {"extended", 17, {1.0, 0.1, 1e-2}, "window", {3, 2}},
+                                            {"paper", 7, {2.0, 0.1, 1e-2}, "window", {}},
+                                            {"paper", 32, {2.0, 0.1, 1e-2}, "transformer", {6}},
+                                            {"extended", 21, {1.0, 0.1, 1e-2}, "transformer", {6}}};
   for (const ObjectiveCase& c : cases) {
-    Fixture s(c.objective, c.temperature, c.window);
+    Fixture s(c.objective, c.loss.temperature, c.window);
     s.samples.weight[7] = 0.25f;
-    const MlpShape shape(kDetectorWidth, kCandidateWidth, c.hidden, 0);
-    const MlpShape mass(0, kDetectorWidth, c.hidden, shape.end());
-    const bool extended = c.objective == "extended";
-    const CorrectorObjective<double> objective(s.samples, s.standardisation, shape,
-                                               extended ? &mass : nullptr, c.loss);
+    const CorrectorShape shape(small(c.form, c.hidden, c.objective), s.samples);
+    const CorrectorObjective<double> objective(s.samples, s.standardisation, shape, c.loss);
     const auto steps = some_steps(13);
-    const auto parameters = random_parameters<double>(extended ? mass.end() : shape.end(), 0.3, 2);
+    const auto parameters = random_parameters<double>(shape.end(), 0.3, 2);
     std::vector<double> gradient(parameters.size());
     const double loss = objective.chunk(steps, parameters.data(), gradient.data());
     const auto f = [&](const std::vector<double>& p) {
       return objective.chunk(steps, p.data(), nullptr);
     };
     EXPECT_EQ(loss, f(parameters));
-    EXPECT_LT(gradient_error(gradient, parameters, f), 1e-7) << c.objective << " " << c.window;
+    EXPECT_LT(gradient_error(gradient, parameters, f), 1e-7)
+        << c.objective << " " << c.form << " " << c.window;
   }
 }
 
@@ -172,54 +186,52 @@ TEST(CorrectorObjective, ShortWindowsAreTheirOwn) {
   const Samples samples = make_samples(s.trace, 0, s.config, 0.9, 21);
   ASSERT_EQ(samples.size[3], 10);
   EXPECT_FALSE(samples.has_tail[3]);
-  const MlpShape shape(kDetectorWidth, kCandidateWidth, {6, 5}, 0);
-  const MlpShape mass(0, kDetectorWidth, {6, 5}, shape.end());
-  const CorrectorObjective<double> objective(samples, s.standardisation, shape, &mass,
-                                             {1.0, 0.1, 1e-2});
-  const std::vector<std::int32_t> steps = {1, 3, 5};
-  const auto parameters = random_parameters<double>(mass.end(), 0.3, 2);
-  std::vector<double> gradient(parameters.size());
-  objective.chunk(steps, parameters.data(), gradient.data());
-  const auto f = [&](const std::vector<double>& p) {
-    return objective.chunk(steps, p.data(), nullptr);
-  };
-  EXPECT_LT(gradient_error(gradient, parameters, f), 1e-7);
+  for (const char* form : {"candidate", "window", "transformer"}) {
+    const CorrectorShape shape(small(form, {3, 2}), samples);
+    const CorrectorObjective<double> objective(samples, s.standardisation, shape, {1.0, 0.1, 1e-2});
+    const std::vector<std::int32_t> steps = {1, 3, 5};
+    const auto parameters = random_parameters<double>(shape.end(), 0.3, 2);
+    std::vector<double> gradient(parameters.size());
+    objective.chunk(steps, parameters.data(), gradient.data());
+    const auto f = [&](const std::vector<double>& p) {
+      return objective.chunk(steps, p.data(), nullptr);
+    };
+    EXPECT_LT(gradient_error(gradient, parameters, f), 1e-7) << form;
+  }
 }
 
 TEST(CorrectorObjective, LossIsASumOverSteps) {
   Fixture s("extended");
   for (std::size_t i = 0; i < s.samples.weight.size(); ++i)
     s.samples.weight[i] = static_cast<float>(i % 3) * 0.5f;
-  const MlpShape shape(kDetectorWidth, kCandidateWidth, {6, 5}, 0);
-  const MlpShape mass(0, kDetectorWidth, {6, 5}, shape.end());
-  const CorrectorObjective<float> objective(s.samples, s.standardisation, shape, &mass,
-                                            {1.0, 0.1, 1e-2});
-  const auto parameters = random_parameters<float>(mass.end(), 0.3, 2);
-  const auto steps = some_steps(16);
-  double sum = 0.0;
-  for (const std::int32_t step : steps) {
-    sum += objective.chunk({&step, 1}, parameters.data(), nullptr);
+  for (const char* form : {"candidate", "window", "transformer"}) {
+    const CorrectorShape shape(small(form, {6, 5}), s.samples);
+    const CorrectorObjective<float> objective(s.samples, s.standardisation, shape,
+                                              {1.0, 0.1, 1e-2});
+    const auto parameters = random_parameters<float>(shape.end(), 0.3, 2);
+    const auto steps = some_steps(16);
+    double sum = 0.0;
+    for (const std::int32_t step : steps) {
+      sum += objective.chunk({&step, 1}, parameters.data(), nullptr);
+    }
+    EXPECT_NEAR(objective.chunk(steps, parameters.data(), nullptr), sum, 1e-12 * sum) << form;
   }
-  EXPECT_NEAR(objective.chunk(steps, parameters.data(), nullptr), sum, 1e-12 * sum);
 }
 
 /// What the loss sees is what the runtime serves: with pairs and regularisation off, the extended
 /// loss of a step is the KL over window and tail of the runtime's own edit, to the last bit.
-void expect_edits_of_the_runtime(const std::vector<std::string>& inputs) {
+void expect_edits_of_the_runtime(const std::string& form, const std::vector<std::string>& inputs) {
   Fixture s("extended");
   s.config.corrector.inputs = inputs;
   s.samples = make_samples(s.trace, 0, s.config, 0.9, 21);
   s.standardisation = standardisation(s.samples);
-  const MlpShape shape(kDetectorWidth, s.samples.own_inputs(), {16, 8}, 0);
-  const MlpShape mass(0, kDetectorWidth, {16, 8}, shape.end());
-  const auto parameters = random_parameters<float>(mass.end(), 0.3, 2);
-  const CorrectorObjective<float> objective(s.samples, s.standardisation, shape, &mass, {});
+  const CorrectorShape shape(small(form, {16, 8}), s.samples);
+  const auto parameters = random_parameters<float>(shape.end(), 0.3, 2);
+  const CorrectorObjective<float> objective(s.samples, s.standardisation, shape, {});
   schemas::Tensors tensors;
-  shape.store(parameters, s.standardisation.mean, s.standardisation.scale, "c.shape", tensors);
-  mass.store(parameters, s.standardisation.mean, s.standardisation.scale, "c.mass", tensors);
   schemas::NetworkInfo info;
-  info.architecture = "mlp", info.tensors = "c", info.layers = 3, info.mass = true;
-  info.inputs = inputs;
+  info.tensors = "c", info.inputs = inputs;
+  shape.store(parameters, s.standardisation, info, tensors);
   const runtime::Corrector corrector(info, tensors);
   runtime::Corrector::Scratch scratch = corrector.scratch(21);
   std::vector<float> z(21);
@@ -238,8 +250,10 @@ void expect_edits_of_the_runtime(const std::vector<std::string>& inputs) {
 }
 
 TEST(CorrectorObjective, EditsAsTheRuntimeDoes) {
-  expect_edits_of_the_runtime({"logits"});
-  expect_edits_of_the_runtime({"logits", "context"});
+  for (const char* form : {"candidate", "window", "transformer"}) {
+    expect_edits_of_the_runtime(form, {"logits"});
+    expect_edits_of_the_runtime(form, {"logits", "context"});
+  }
 }
 
 }  // namespace

@@ -12,7 +12,6 @@ namespace {
 
 using namespace dgap;
 using nlohmann::json;
-using runtime::kCandidateWidth;
 using runtime::kDetectorWidth;
 
 schemas::TracePart trace_of(const json& request) {
@@ -42,18 +41,21 @@ json gradients(const json& request) {
   schemas::Config config = testing::make_config();
   config.corrector.objective = request["objective"];
   config.corrector.temperature = request["temperature"];
-  const bool extended = config.corrector.objective == "extended";
+  const auto hidden = request["hidden"].get<std::vector<int>>();
+  config.corrector.architecture = request["architecture"];
+  config.corrector.form = request["form"];
+  config.corrector.hidden = hidden;
+  const json& t = request["transformer"];  // null, or [width, heads, blocks, hidden]
+  if (!t.is_null()) config.corrector.transformer = {t[0], t[1], t[2], t[3]};
   const auto trace = trace_of(request);
   const auto samples = trainer::make_samples(trace, 0, config, 0.9, request["window"]);
   const auto standardisation = trainer::standardisation(samples);
-  const auto hidden = request["hidden"].get<std::vector<int>>();
-  const trainer::MlpShape detector(0, kDetectorWidth, hidden, 0);
-  const trainer::MlpShape shape(kDetectorWidth, kCandidateWidth, hidden, 0);
-  const trainer::MlpShape mass(0, kDetectorWidth, hidden, shape.end());
+  const trainer::NetworkShape detector(0, kDetectorWidth, hidden, 0);
+  const trainer::CorrectorShape shape(config.corrector, samples);
   const trainer::DetectorObjective<double> detector_loss(samples, standardisation, detector,
                                                          request["positive_weight"]);
   const trainer::CorrectorObjective<double> corrector_loss(
-      samples, standardisation, shape, extended ? &mass : nullptr,
+      samples, standardisation, shape,
       {request["temperature"], request["lambda_rank"], request["lambda_reg"]});
   return {{"features", samples.features},
           {"labels", samples.label},

@@ -8,9 +8,17 @@
 
 int main(int argc, char** argv) {
   using namespace dgap;
-  for (const char* objective : {"paper", "extended"}) {
+  struct Form {
+    const char *folder, *objective, *architecture, *form;
+  };
+  for (const Form& form : {Form{"paper", "paper", "mlp", "candidate"},
+                           Form{"extended", "extended", "mlp", "candidate"},
+                           Form{"window", "extended", "mlp", "window"},
+                           Form{"transformer", "extended", "transformer", "candidate"}}) {
     schemas::Config config = testing::make_config();
-    config.corrector.objective = objective;
+    config.corrector.objective = form.objective;
+    config.corrector.architecture = form.architecture;
+    config.corrector.form = form.form;
     config.training.epochs = 2;
     testing::TraceOptions options;
     trainer::PrecisionData data;
@@ -25,7 +33,7 @@ int main(int argc, char** argv) {
     for (const auto& trained : {trainer::train_detector(config, data, progress),
                                 trainer::train_corrector(config, data, progress)}) {
       if (argc > 1) {
-        schemas::write_trained(std::filesystem::path(argv[1]) / objective, trained.info.tensors,
+        schemas::write_trained(std::filesystem::path(argv[1]) / form.folder, trained.info.tensors,
                                trained);
       }
       std::printf("%s %s loss %a\n", trained.info.tensors.c_str(),

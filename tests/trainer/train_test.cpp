@@ -71,6 +71,28 @@ TEST(TrainCorrector, LearnsAKnownRepair) {
   }
 }
 
+TEST(TrainCorrector, EveryFormLearnsAKnownRepair) {
+  const auto left = [](const char* architecture, const char* form) {
+    schemas::Config config = testing::make_config();
+    config.corrector.architecture = architecture;
+    config.corrector.form = form;
+    config.corrector.transformer = {.width = 8, .heads = 2, .blocks = 1, .hidden = 16};
+    config.training.learning_rate = 0.01;
+    config.training.epochs = 15;
+    testing::TraceOptions options;
+    options.units = 24;
+    Warnings progress;
+    const auto trained = train_corrector(config, data_of(config, options), progress);
+    EXPECT_EQ(trained.info.architecture, architecture);
+    EXPECT_EQ(trained.info.form, form);
+    return *trained.figures.kl_after / *trained.figures.kl_before;
+  };
+  EXPECT_LT(left("linear", "candidate"), 0.7);
+  EXPECT_LT(left("transformer", "candidate"), 0.6);
+  EXPECT_LT(left("mlp", "window"), 0.8);  // what it learns of one rank is not that of another
+  EXPECT_LT(left("linear", "window"), 0.8);
+}
+
 /// A quantised decode that forgot what it copies: the text repairs it, the logits cannot.
 TEST(TrainCorrector, LearnsToCopyFromTheContext) {
   testing::TraceOptions options;
@@ -197,7 +219,9 @@ TEST(TrainCorrector, WithNothingToRepairChangesNothing) {
 }
 
 TEST(Train, AnyNumberOfThreadsGivesTheSameBytes) {
-  const schemas::Config config = testing::make_config();
+  schemas::Config config = testing::make_config(), whole = config, transformer = config;
+  whole.corrector.form = "window";
+  transformer.corrector.architecture = "transformer";
   std::vector<std::string> detectors, correctors;
   for (const int threads : {1, 2, 4}) {
     const tbb::global_control limit(tbb::global_control::max_allowed_parallelism,
@@ -207,7 +231,10 @@ TEST(Train, AnyNumberOfThreadsGivesTheSameBytes) {
       Warnings progress;
       const PrecisionData data = data_of(config, {});
       detectors.push_back(bytes_of(train_detector(config, data, progress)));
-      correctors.push_back(bytes_of(train_corrector(config, data, progress)));
+      std::string& bytes = correctors.emplace_back();
+      for (const schemas::Config& form : {config, whole, transformer}) {
+        bytes += bytes_of(train_corrector(form, data, progress));
+      }
     });
   }
   EXPECT_EQ(detectors[0], detectors[1]);

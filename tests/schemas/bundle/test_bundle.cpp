@@ -44,7 +44,7 @@ class BundleTest : public ::testing::Test {
   }
 
   test::TemporaryFolder folder_;
-  Bundle bundle_ = test::toy_bundle(500, 16);
+  Bundle bundle_ = test::toy_context_bundle(500, 16);
 };
 
 TEST_F(BundleTest, ReadsBackWhatWasWritten) {
@@ -172,6 +172,29 @@ TEST_F(BundleTest, WritesNothingThatWouldNotBeRead) {
        [](Bundle& b) {
          b.precisions.at("mlp").corrector.inputs = {"logits", "context"};
        }},
+      {"precisions.transformer.corrector.heads: is 0",
+       [](Bundle& b) { b.precisions.at("transformer").corrector.heads = 0; }},
+      {"a width of 8 does not divide into 3 heads",
+       [](Bundle& b) { b.precisions.at("transformer").corrector.heads = 3; }},
+      {"layers: is 7; a transformer has 2 and 4 per block",
+       [](Bundle& b) { b.precisions.at("transformer").corrector.layers = 7; }},
+      {"layers: is 18; expected an integer from 6 to 16",
+       [](Bundle& b) { b.precisions.at("transformer").corrector.layers = 18; }},
+      {"transformer.corrector.shape.7.bias is missing",
+       [](Bundle& b) { b.precisions.at("transformer").corrector.layers = 10; }},
+      {"mass_layers: is 0; expected an integer from 1 to 16",
+       [](Bundle& b) { b.precisions.at("transformer").corrector.mass_layers = 0; }},
+      {"transformer.corrector.shape.1.weight: has shape [24, 7]; expected [24, 8]",
+       [](Bundle& b) {
+         b.tensors.at("transformer.corrector.shape.1.weight") = {{24, 7},
+                                                                 std::vector<float>(24 * 7)};
+       }},
+      {"form: is \"triangle\"; known are window",
+       [](Bundle& b) { b.precisions.at("window").corrector.form = "triangle"; }},
+      {"window.corrector.shape.mean: has shape [532]; expected [52]",
+       [](Bundle& b) { b.precisions.at("window").corrector.form = "candidate"; }},
+      {"window.corrector.shape.mean: has shape [532]; expected [500]",
+       [](Bundle& b) { b.precisions.at("window").window = 15; }},
       {"required_features: \"escalate\"", [](Bundle& b) { b.required_features = {"escalate"}; }},
       {"features.version: is 2", [](Bundle& b) { b.features_version = 2; }},
       {"features.names: has 19", [](Bundle& b) { b.feature_names.pop_back(); }},

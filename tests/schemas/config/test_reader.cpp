@@ -205,11 +205,16 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"training: {weights: {books: -1}}\n",
                 "c.yaml:4: training.weights.books: must be in [0, 1e+06], got -1"},
         Refused{"training: {weights: {a b: 1}}\n", "c.yaml:4: training.weights.a b: "},
-        Refused{"training: {weights: [1]}\n", "c.yaml:4: training.weights: expected a mapping of keys, got a list"},
+        Refused{"training: {weights: [1]}\n",
+                "c.yaml:4: training.weights: expected a mapping of keys, got a list"},
         Refused{"corrector: {inputs: [logits, logits]}\n",
                 "c.yaml:4: corrector.inputs.1: \"logits\" is given twice"},
-        Refused{"corrector: {architecture: transformer}\n",
-                "c.yaml:4: corrector.architecture: \"transformer\" is not built"},
+        Refused{"corrector: {architecture: transformer, form: window}\n",
+                "c.yaml:4: corrector.form: must be candidate where corrector.architecture is "
+                "transformer"},
+        Refused{"corrector: {transformer: {width: 30}}\n",
+                "c.yaml:4: corrector.transformer.heads: must divide corrector.transformer.width = "
+                "30, got 4"},
         Refused{"corrector: {temperature: 2}\n",
                 "c.yaml:4: corrector.temperature: must be 1 unless corrector.objective is paper, "
                 "got 2"},

@@ -44,7 +44,7 @@ Config unusual() {
   c.window = {1e-300, 1.0 / 3.0, 5, 0.95};
   c.labels = {1e-5, 1.0};
   c.detector = {"linear", {1, 2, 3}};
-  c.corrector = {"linear", {4}, {"logits"}, "paper", 2.5, 0.0, 123.0};
+  c.corrector = {"linear", "window", {4}, {24, 3, 2, 8}, {"logits"}, "paper", 2.5, 0.0, 123.0};
   c.training = {1, 2, 3e-4, 0.0, 5, 1.5, {{"books", 1.0}, {"retrieval", 0.1}}};
   c.threshold = {"fixed", 0.25, 1e-17};
   c.evaluate.retrieval = {0, 64, {"count"}};
