@@ -77,6 +77,10 @@ std::string render(const PageContent& c) {
          "<div class=\"scroll\">" + c.controls + "</div>";
   out += "<h2>By coverage</h2><p>Where the window holds little of what the reference would say, no edit of it helps "
          "much.</p><div class=\"plots\">" + c.by_coverage + "</div>";
+  if (!c.domains.empty()) {
+    out += "<h2>By domain</h2><p>Every validation step corrected, before the guard: one harmed domain switches a "
+           "precision's corrector off.</p><div class=\"scroll\">" + c.domains + "</div>";
+  }
   out += "<h2>Retrieval</h2><p>Perplexity hides it: a cache can read fluently and no longer find a number it was "
          "told.</p><div class=\"scroll\">" + c.retrieval + "</div>";
   return out + "</body></html>\n";
