@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "calibrator/calibrator.hpp"
+#include "calibrator/domain_guard.hpp"
 #include "calibrator/threshold_curve.hpp"
 #include "calibrator/validation_traces.hpp"
 #include "runtime/features.hpp"
@@ -119,11 +120,22 @@ const schemas::WindowResult& window_of(const schemas::Windows& windows,
   return found->second;
 }
 
+std::string harmed(const schemas::ThresholdResult& result) {
+  std::string text;
+  for (const auto& [name, d] : result.domains)
+    if (d.harmed) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
 /// Says where the policy could not have what it asks for.
 void warn(const std::string& precision, const schemas::ThresholdResult& result,
           const schemas::ThresholdConfig& config, base::Progress& progress) {
   const std::string tau = "tau = " + base::number(result.tau), of = "precision " + precision + ": ";
-  if (result.policy == "fixed" && result.tau > config.value) {
+  if (result.raised_from) {
+    progress.warn(of + "tau is raised from " + base::number(*result.raised_from) + " to " +
+                  base::number(result.tau) +
+                  ", for it makes these domains worse: " + harmed(result));
+  } else if (result.policy == "fixed" && result.tau > config.value) {
     progress.warn(of + "tau is raised from " + base::number(config.value) + " to " +
                   base::number(result.tau) + ", where at most threshold.worse_share = " +
                   base::number(config.worse_share) + " of the steps are made worse");
@@ -139,8 +151,9 @@ void warn(const std::string& precision, const schemas::ThresholdResult& result,
   const std::string why =
       result.policy == "target" && result.drift_before <= config.target
           ? "the drift of validation steps is at most threshold.target without it"
-      : result.tau < 1.0 ? "at " + tau + " it makes the mean KL of validation steps worse"
-                         : "no threshold removes more KL from validation steps than it costs";
+      : result.raised_from ? "where no domain is made worse, nothing is gained"
+      : result.tau < 1.0   ? "at " + tau + " it makes the mean KL of validation steps worse"
+                           : "no threshold removes more KL from validation steps than it costs";
   progress.warn(of + "the corrector is switched off: " + why);
 }
 
@@ -184,6 +197,7 @@ void threshold(const schemas::Config& config, base::Progress& progress) {
   schemas::Thresholds thresholds;
   for (std::size_t p = 0; p < networks.size(); ++p) {
     schemas::ThresholdResult result = choose_threshold(outcomes[p], config.threshold, books);
+    guard_domains(builder.sites(), outcomes[p], result);
     warn(traces.precisions()[p], result, config.threshold, progress);
     thresholds.emplace(traces.precisions()[p], std::move(result));
   }

@@ -40,6 +40,8 @@ class ValidationTraces {
 class ClusterBuilder {
  public:
   void add(const schemas::TracePart& part, std::span<const std::int64_t> steps);
+  /// Units and every step's unit; no other column.
+  const schemas::TracePart& sites() const { return units_and_steps_; }
   statistics::Clusters clusters() const { return statistics::clusters(units_and_steps_); }
   std::int64_t steps() const { return units_and_steps_.steps(); }
   std::int64_t units() const { return static_cast<std::int64_t>(units_and_steps_.units.size()); }

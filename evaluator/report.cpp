@@ -13,7 +13,6 @@
 #include "evaluator/report_format.hpp"
 #include "evaluator/report_page.hpp"
 #include "schemas/results/results.hpp"
-#include "schemas/results/trained.hpp"
 
 namespace dgap::evaluator {
 namespace {
@@ -182,28 +181,6 @@ std::string retrieval_table(const Inputs& in) {
   return out + "</table>";
 }
 
-std::filesystem::path correctors(const schemas::Config& config) {
-  return config.run_directory() / "corrector";
-}
-
-std::string domains(const schemas::Config& config) {
-  std::vector<DomainsOf> precisions;
-  for (const schemas::Scheme& scheme : config.precisions)
-    precisions.emplace_back(scheme.name,
-                            schemas::read_trained(correctors(config), scheme.name).figures.domains);
-  return domains_table(precisions);
-}
-
-/// All that the report is made of.
-std::vector<std::filesystem::path> input_files(const schemas::Config& config) {
-  const auto directory = config.run_directory();
-  std::vector<std::filesystem::path> files = {directory / "windows.json", directory / "threshold.json",
-                                              directory / "evaluation.json"};
-  for (const schemas::Scheme& scheme : config.precisions)
-    for (const auto& file : schemas::trained_files(correctors(config), scheme.name)) files.push_back(file);
-  return files;
-}
-
 Inputs read_inputs(const schemas::Config& config) {
   const auto directory = config.run_directory();
   Inputs in{schemas::read_windows(directory / "windows.json"), schemas::read_thresholds(directory / "threshold.json"),
@@ -217,7 +194,8 @@ Inputs read_inputs(const schemas::Config& config) {
 
 void report(const schemas::Config& config, base::Progress& progress) {
   const auto directory = config.run_directory();
-  const schemas::Stage stage(config, "report", input_files(config));
+  const schemas::Stage stage(config, "report",
+                             {directory / "windows.json", directory / "threshold.json", directory / "evaluation.json"});
   if (stage.done()) return progress.info("report: up to date");
   const Inputs in = read_inputs(config);
   const json& first = in.evaluation["precisions"][in.names.front()];
@@ -238,7 +216,7 @@ void report(const schemas::Config& config, base::Progress& progress) {
   page.controls = controls_table(in.evaluation, in.names);
   page.by_coverage = coverage_plots(in.evaluation, in.names);
   page.reliability = reliability_plot(in.evaluation, in.names);
-  page.domains = domains(config);
+  page.domains = domains_table(in.thresholds, in.names);
   page.retrieval = retrieval_table(in);
   base::write_file_atomically(directory / "report.html", render(page));
   stage.finish({directory / "report.html"});

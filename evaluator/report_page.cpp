@@ -78,8 +78,8 @@ std::string render(const PageContent& c) {
   out += "<h2>By coverage</h2><p>Where the window holds little of what the reference would say, no edit of it helps "
          "much.</p><div class=\"plots\">" + c.by_coverage + "</div>";
   if (!c.domains.empty()) {
-    out += "<h2>By domain</h2><p>Every validation step corrected, before the guard: one harmed domain switches a "
-           "precision's corrector off.</p><div class=\"scroll\">" + c.domains + "</div>";
+    out += "<h2>By domain</h2><p>Mean KL of validation steps. Where the policy's &tau; makes a domain worse, by more "
+           "than two standard errors and 2&nbsp;%, it is raised until none is.</p><div class=\"scroll\">" + c.domains + "</div>";
   }
   out += "<h2>Retrieval</h2><p>Perplexity hides it: a cache can read fluently and no longer find a number it was "
          "told.</p><div class=\"scroll\">" + c.retrieval + "</div>";

@@ -9,7 +9,6 @@
 #include "statistics/step_context.hpp"
 #include "statistics/window.hpp"
 #include "trainer/corrector_objective.hpp"
-#include "trainer/domain_guard.hpp"
 #include "trainer/fit.hpp"
 #include "trainer/training.hpp"
 
@@ -79,19 +78,6 @@ void change_nothing(const std::string& precision, const std::string& why,
   progress.warn("precision " + precision + ": the corrector " + why + ", so it changes nothing");
 }
 
-/// The validation steps' figures, by which a corrector that harms a domain is dropped.
-void judge(const PrecisionData& data, schemas::TrainedNetwork& trained, base::Progress& progress) {
-  const ValidationKl kl = validation_kl(data, trained);
-  schemas::TrainingFigures& figures = trained.figures;
-  figures.kl_before = mean(kl.before);
-  figures.kl_after = mean(kl.after);
-  figures.domains = domain_figures(data.validation_trace, kl.before, kl.after);
-  const std::string harmed = harmed_domains(figures.domains);
-  if (harmed.empty()) return;
-  change_nothing(data.name, "makes validation steps worse in " + harmed, trained, progress);
-  figures.kl_after = figures.kl_before;
-}
-
 void fit_networks(const schemas::Config& config, const PrecisionData& data,
                   schemas::TrainedNetwork& trained, base::Progress& progress) {
   const schemas::CorrectorConfig& corrector = config.corrector;
@@ -148,7 +134,11 @@ schemas::TrainedNetwork train_corrector(const schemas::Config& config, const Pre
   } else {
     fit_networks(config, data, trained, progress);
   }
-  if (data.validation.steps > 0) judge(data, trained, progress);
+  if (data.validation.steps > 0) {
+    const ValidationKl kl = validation_kl(data, trained);
+    trained.figures.kl_before = mean(kl.before);
+    trained.figures.kl_after = mean(kl.after);
+  }
   return trained;
 }
 

@@ -61,12 +61,23 @@ struct WorseBound {
   std::optional<double> limit;   // what was asked for
   std::optional<double> tau;     // the least tau that keeps to `limit`
 };
+/// A corrector on the validation steps of one domain: mean KL as decoded, as exported (at tau),
+/// and with every step corrected.
+struct DomainFigures {
+  std::int64_t steps = 0;
+  double kl_before = 0, kl_after = 0, kl_always = 0;
+  double standard_error = 0;  // of kl_always - kl_before, from sites; 0 of a single site
+  bool harmed = false;        // at the policy's tau: more than two errors and 2 % worse
+};
+
 struct ThresholdResult {
   double tau = 0.6;
+  std::optional<double> raised_from;  // the policy's tau, where a domain was made worse at it
   std::string policy;
   std::string mode = "threshold";  // threshold | always | off
   double drift_before = 0, kl_before = 0;
   WorseBound worse;
+  std::map<std::string, DomainFigures> domains;
   ThresholdCurve curve;
 };
 using Thresholds = std::map<std::string, ThresholdResult>;

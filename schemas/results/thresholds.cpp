@@ -41,6 +41,36 @@ WorseBound worse_from(const ResultObject& object) {
   return worse;
 }
 
+json to_json(const std::map<std::string, DomainFigures>& domains) {
+  json object = json::object();
+  for (const auto& [name, d] : domains) {
+    object[name] = {{"steps", d.steps},
+                    {"kl_before", d.kl_before},
+                    {"kl_after", d.kl_after},
+                    {"kl_always", d.kl_always},
+                    {"standard_error", d.standard_error},
+                    {"harmed", d.harmed}};
+  }
+  return object;
+}
+
+std::map<std::string, DomainFigures> domains_from(const ResultObject& object) {
+  std::map<std::string, DomainFigures> domains;
+  for (const std::string& name : object.keys()) {
+    const ResultObject figures = object.object(name.c_str());
+    DomainFigures& d = domains[name];
+    d.steps = figures.integer("steps", 1, std::int64_t{1} << 48);
+    d.kl_before = figures.number("kl_before");
+    d.kl_after = figures.number("kl_after");
+    d.kl_always = figures.number("kl_always");
+    d.standard_error = figures.number("standard_error");
+    d.harmed = figures.boolean("harmed");
+    figures.finish();
+  }
+  object.finish();
+  return domains;
+}
+
 json to_json(const ThresholdResult& r) {
   json curve;
   for (const auto& [name, column] : kColumns) {
@@ -51,17 +81,20 @@ json to_json(const ThresholdResult& r) {
     curve[name] = r.curve.*column;
   }
   return {{"tau", r.tau},
+          {"raised_from", or_null(r.raised_from)},
           {"policy", r.policy},
           {"mode", r.mode},
           {"drift_before", r.drift_before},
           {"kl_before", r.kl_before},
           {"worse", to_json(r.worse)},
+          {"domains", to_json(r.domains)},
           {"curve", std::move(curve)}};
 }
 
 ThresholdResult threshold_from(const ResultObject& object) {
   ThresholdResult r;
   r.tau = object.number("tau");
+  r.raised_from = object.optional_number("raised_from");
   r.policy = object.text("policy");
   r.mode = object.text("mode");
   if (r.mode != "threshold" && r.mode != "always" && r.mode != "off") {
@@ -70,6 +103,7 @@ ThresholdResult threshold_from(const ResultObject& object) {
   r.drift_before = object.number_or_nan("drift_before");
   r.kl_before = object.number_or_nan("kl_before");
   r.worse = worse_from(object.object("worse"));
+  r.domains = domains_from(object.object("domains"));
   const ResultObject curve = object.object("curve");
   for (const auto& [name, column] : kColumns) {
     r.curve.*column = curve.numbers_or_nan(name);

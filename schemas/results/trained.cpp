@@ -36,14 +36,6 @@ json to_json(const NetworkInfo& info) {
 }
 
 json to_json(const TrainingFigures& f) {
-  json domains = json::object();
-  for (const auto& [name, d] : f.domains) {
-    domains[name] = {{"steps", d.steps},
-                     {"kl_before", d.kl_before},
-                     {"kl_after", d.kl_after},
-                     {"standard_error", d.standard_error},
-                     {"harmed", d.harmed}};
-  }
   return {{"training_steps", f.training_steps},
           {"validation_steps", f.validation_steps},
           {"positive_rate", f.positive_rate},
@@ -55,8 +47,7 @@ json to_json(const TrainingFigures& f) {
           {"chosen_epoch", f.chosen_epoch},
           {"auc", number_or_null(f.auc)},
           {"kl_before", number_or_null(f.kl_before)},
-          {"kl_after", number_or_null(f.kl_after)},
-          {"domains", std::move(domains)}};
+          {"kl_after", number_or_null(f.kl_after)}};
 }
 
 std::string choice(const ResultObject& object, const char* key,
@@ -95,22 +86,6 @@ NetworkInfo read_info(const ResultObject& object) {
   return info;
 }
 
-std::map<std::string, DomainFigures> read_domains(const ResultObject& object) {
-  std::map<std::string, DomainFigures> domains;
-  for (const std::string& name : object.keys()) {
-    const ResultObject figures = object.object(name.c_str());
-    DomainFigures& d = domains[name];
-    d.steps = figures.integer("steps", 1, kMaxCount);
-    d.kl_before = figures.number("kl_before");
-    d.kl_after = figures.number("kl_after");
-    d.standard_error = figures.number("standard_error");
-    d.harmed = figures.boolean("harmed");
-    figures.finish();
-  }
-  object.finish();
-  return domains;
-}
-
 TrainingFigures read_figures(const ResultObject& object) {
   constexpr double kLargest = std::numeric_limits<double>::max();
   TrainingFigures f;
@@ -127,7 +102,6 @@ TrainingFigures read_figures(const ResultObject& object) {
   f.auc = bounded(object, "auc", 0.0, 1.0);
   f.kl_before = bounded(object, "kl_before", 0.0, kLargest);
   f.kl_after = bounded(object, "kl_after", 0.0, kLargest);
-  f.domains = read_domains(object.object("domains"));
   object.finish();
   return f;
 }

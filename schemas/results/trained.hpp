@@ -1,7 +1,6 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,14 +10,6 @@
 /// <run>/detector/P.{json,safetensors} and <run>/corrector/P.{json,safetensors}: what training
 /// leaves for threshold and bundle (trained.schema.json).
 namespace dgap::schemas {
-
-/// A corrector on the validation steps of one domain, every step corrected.
-struct DomainFigures {
-  std::int64_t steps = 0;
-  double kl_before = 0, kl_after = 0;  // means
-  double standard_error = 0;           // of kl_after - kl_before, from sites; 0 of a single site
-  bool harmed = false;  // worse by more than two standard errors and by more than 2 %
-};
 
 /// How a network came about. Losses are means over steps; NaN is written as null. A corrector's
 /// validation loss is its divergence alone, without the pairwise and the squared terms.
@@ -33,7 +24,6 @@ struct TrainingFigures {
   std::optional<double> auc;                        // detectors, on validation steps
   /// Correctors: mean KL(reference || .) on validation steps, before and with every step corrected.
   std::optional<double> kl_before, kl_after;
-  std::map<std::string, DomainFigures> domains;  // correctors: the same by domain, before the guard
 };
 
 struct TrainedNetwork {

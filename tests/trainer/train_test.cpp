@@ -112,29 +112,6 @@ TEST(TrainCorrector, LearnsToCopyFromTheContext) {
   EXPECT_LT(share_left({"logits", "context"}), 0.5);
 }
 
-/// Novels flattened, code sharpened: what repairs novels harms code.
-TEST(TrainCorrector, ThatHarmsADomainIsDropped) {
-  schemas::Config config = testing::make_config();
-  config.training.learning_rate = 0.01;
-  testing::TraceOptions options;
-  options.units = 12;
-  PrecisionData data = data_of(config, options);
-  testing::TraceOptions code = options;
-  code.split = "validation", code.units = 3, code.seed = 5, code.flatten = 1.2;
-  data.validation_trace = testing::joined(testing::make_trace({.units = 12, .split = "validation"}),
-                                          testing::make_trace(code), "code");
-  data.validation = make_samples(data.validation_trace, 0, config, 0.9, 21);
-  Warnings progress;
-  const auto trained = train_corrector(config, data, progress);
-  EXPECT_EQ(trained.info.architecture, "none");
-  EXPECT_TRUE(trained.tensors.empty());
-  EXPECT_EQ(trained.figures.kl_after, trained.figures.kl_before);
-  EXPECT_TRUE(trained.figures.domains.at("code").harmed);
-  EXPECT_FALSE(trained.figures.domains.at("d").harmed);
-  ASSERT_EQ(progress.messages.size(), 1u);
-  EXPECT_THAT(progress.messages[0], HasSubstr("makes validation steps worse in code (KL "));
-}
-
 TEST(TrainCorrector, StepsCountAsTheirSourceOrDomainWeighs) {
   schemas::Config config = testing::make_config();
   testing::TraceOptions options;

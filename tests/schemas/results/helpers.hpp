@@ -60,6 +60,8 @@ inline Thresholds some_thresholds() {
              {0, 0, 0},
              {.2, .1, 0}, {.4, .3, 0}};
   r.worse = {25, 0.95, 0.2, 0.5};
+  r.raised_from = 0.25;
+  r.domains["code"] = {7, 0.5, 0.4, 0.6, 0.01, true};
   ThresholdResult empty;
   empty.policy = "fixed";
   return {{"K1V1", r}, {"K4V4", empty}};

@@ -105,6 +105,15 @@ TEST(Thresholds, RoundTripWithNonFiniteNumbers) {
   EXPECT_EQ(b.worse.confidence, 0.95);
   EXPECT_EQ(b.worse.limit, 0.2);
   EXPECT_EQ(b.worse.tau, 0.5);
+  EXPECT_EQ(b.raised_from, 0.25);
+  const DomainFigures& code = b.domains.at("code");
+  EXPECT_EQ(code.steps, 7);
+  EXPECT_EQ(code.kl_before, 0.5);
+  EXPECT_EQ(code.kl_after, 0.4);
+  EXPECT_EQ(code.kl_always, 0.6);
+  EXPECT_EQ(code.standard_error, 0.01);
+  EXPECT_TRUE(code.harmed);
+  EXPECT_FALSE(read.at("K4V4").raised_from);
   EXPECT_FALSE(read.at("K4V4").worse.limit.has_value());
   EXPECT_EQ(b.curve.perplexity[0], 30);
   EXPECT_TRUE(std::isnan(b.curve.perplexity[1]));  // infinity is written as null
