@@ -38,7 +38,8 @@ Change change_of(std::span<const Site> sites) {
   return c;
 }
 
-/// Every domain's change when steps with risk > tau are corrected.
+/// Every domain's change when steps with risk > tau are corrected, those that are escalated alone
+/// left as they are; below 0 every step is.
 std::map<std::string, Change> changes(const schemas::TracePart& sites,
                                       std::span<const StepOutcome> steps, double tau) {
   std::vector<Site> sums(sites.units.size());
@@ -46,7 +47,8 @@ std::map<std::string, Change> changes(const schemas::TracePart& sites,
     Site& site = sums[static_cast<std::size_t>(sites.step_unit[i])];
     const StepOutcome& step = steps[i];
     site.steps += 1, site.before += step.before.kl;
-    site.after += (step.risk > tau ? step.after : step.before).kl;
+    const bool corrected = step.risk > tau && (tau < 0.0 || !step.escalated);
+    site.after += (corrected ? step.after : step.before).kl;
   }
   std::map<std::string, std::vector<Site>> by_domain;
   for (std::size_t u = 0; u < sums.size(); ++u)

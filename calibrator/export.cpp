@@ -119,11 +119,18 @@ schemas::PrecisionEntry precision_entry(const schemas::Config& config,
   entry.mode = threshold.mode;
   entry.tau = threshold.tau;
   entry.threshold_policy = threshold.policy;
+  const schemas::OnlineConfig& online = config.threshold.online;
+  if (online.rate > 0.0) {
+    entry.online = schemas::OnlineRate{online.rate, online.step, online.low, online.high};
+  }
   const fs::path run = config.run_directory();
   entry.detector = adopt(schemas::read_trained(run / "detector", scheme.name),
                          scheme.name + "/detector", tensors);
   entry.corrector = adopt(schemas::read_trained(run / "corrector", scheme.name),
                           scheme.name + "/corrector", tensors);
+  if (threshold.escalate && threshold.escalate->tau < 1.0) {
+    entry.escalate_tau = threshold.escalate->tau;
+  }
   entry.validation_json = validation_json(window, threshold, steps);
   return entry;
 }

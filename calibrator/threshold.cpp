@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -28,8 +29,11 @@ class Networks {
            const schemas::WindowResult& window)
       : detector_(detector.info, detector.tensors),
         corrector_(corrector.info, corrector.tensors),
+        escalates_(detector.info.escalate),
         alpha_(window.alpha),
         window_(window.window) {}
+
+  bool escalates() const { return escalates_; }
 
   struct Scratch {
     statistics::StepWindow window;
@@ -47,14 +51,16 @@ class Networks {
   }
 
   StepOutcome outcome(const schemas::TracePart& part, std::size_t precision, std::int64_t step,
-                      Scratch& scratch) const {
+                      const schemas::LabelsConfig& labels, Scratch& scratch) const {
     statistics::StepWindow& window = scratch.window;
     window.assign(part, precision, step, alpha_, window_);
     const std::span<const float> logits = window.logits();
     float* const phi = scratch.phi.data();
     StepOutcome outcome;
+    outcome.uncovered = window.uncovered(labels.epsilon, labels.rho_c);
     runtime::detector_features(logits, window.lse(), window.entropy(), phi);
     outcome.risk = detector_.risk(phi, scratch.detector.data());
+    outcome.escalation = detector_.escalation(phi, scratch.detector.data());
     outcome.before = window.before();
     const std::span<float> edited(scratch.edited.data(), logits.size());
     const runtime::Context* const context =
@@ -72,23 +78,24 @@ class Networks {
  private:
   runtime::Detector detector_;
   runtime::Corrector corrector_;
+  bool escalates_;
   double alpha_;
   int window_;
 };
 
 void append_outcomes(const Networks& networks, const schemas::TracePart& part,
                      std::size_t precision, std::span<const std::int64_t> steps,
-                     std::vector<StepOutcome>& outcomes) {
+                     const schemas::LabelsConfig& labels, std::vector<StepOutcome>& outcomes) {
   const std::size_t first = outcomes.size();
   outcomes.resize(first + steps.size());
   const auto count = static_cast<std::int64_t>(steps.size());
-  tbb::parallel_for(tbb::blocked_range<std::int64_t>(0, count, kStepsPerTask),
-                    [&](const auto& range) {
-                      Networks::Scratch scratch = networks.scratch();
-                      for (std::int64_t i = range.begin(); i != range.end(); ++i) {
-                        outcomes[first + i] = networks.outcome(part, precision, steps[i], scratch);
-                      }
-                    });
+  tbb::parallel_for(
+      tbb::blocked_range<std::int64_t>(0, count, kStepsPerTask), [&](const auto& range) {
+        Networks::Scratch scratch = networks.scratch();
+        for (std::int64_t i = range.begin(); i != range.end(); ++i) {
+          outcomes[first + i] = networks.outcome(part, precision, steps[i], labels, scratch);
+        }
+      });
   const bool scored = std::none_of(outcomes.begin() + first, outcomes.end(),
                                    [](const StepOutcome& o) { return std::isnan(o.risk); });
   if (!scored) {
@@ -189,14 +196,20 @@ void threshold(const schemas::Config& config, base::Progress& progress) {
   traces.for_each_part(true, [&](const schemas::TracePart& part, const auto& steps) {
     builder.add(part, steps);
     for (std::size_t p = 0; p < networks.size(); ++p) {
-      append_outcomes(networks[p], part, p, steps, outcomes[p]);
+      append_outcomes(networks[p], part, p, steps, config.labels, outcomes[p]);
     }
     progress.advance(1);
   });
   const statistics::Clusters books = builder.clusters();
   schemas::Thresholds thresholds;
   for (std::size_t p = 0; p < networks.size(); ++p) {
+    std::optional<schemas::Escalation> escalation;
+    if (networks[p].escalates()) {
+      escalation = choose_escalation(outcomes[p], config.threshold.escalate_precision);
+      for (StepOutcome& step : outcomes[p]) step.escalated = step.escalation > escalation->tau;
+    }
     schemas::ThresholdResult result = choose_threshold(outcomes[p], config.threshold, books);
+    result.escalate = escalation;
     guard_domains(builder.sites(), outcomes[p], result);
     warn(traces.precisions()[p], result, config.threshold, progress);
     thresholds.emplace(traces.precisions()[p], std::move(result));

@@ -69,13 +69,15 @@ class Sums {
 /// Points at 1, every distinct score, every one of `extra`, and 0: tau descending, without repeats.
 std::vector<Point> points(std::span<const StepOutcome> steps, const statistics::Clusters& books,
                           std::vector<double> taus) {
-  std::vector<std::size_t> order(steps.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (!steps[i].escalated) order.push_back(i);
+  }
   std::stable_sort(order.begin(), order.end(),
                    [&](auto a, auto b) { return steps[a].risk > steps[b].risk; });
   taus.push_back(0.0);
   taus.push_back(1.0);
-  for (const StepOutcome& step : steps) taus.push_back(step.risk);
+  for (const std::size_t step : order) taus.push_back(steps[step].risk);
   std::sort(taus.begin(), taus.end(), std::greater<>());
   taus.erase(std::unique(taus.begin(), taus.end()), taus.end());
 
@@ -136,9 +138,8 @@ std::size_t choose(std::span<const Point> points, const schemas::ThresholdConfig
     return least(points, [](const Point& point) { return point.drift; });
   }
   const double before = points.front().kl;
-  return least(points, [&](const Point& point) {
-    return -(before - point.kl - config.cost * point.rate);
-  });
+  return least(points,
+               [&](const Point& point) { return -(before - point.kl - config.cost * point.rate); });
 }
 
 /// At most kMaxPoints of `count` indices, evenly spread, with both ends and `chosen`.
@@ -178,6 +179,27 @@ void append(schemas::ThresholdCurve& curve, const Point& point, const schemas::W
 }
 
 }  // namespace
+
+schemas::Escalation choose_escalation(std::span<const StepOutcome> steps, double precision) {
+  std::vector<std::size_t> order(steps.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](auto a, auto b) { return steps[a].escalation > steps[b].escalation; });
+  const auto right = [](const StepOutcome& step) { return step.uncovered ? 1.0 : 0.0; };
+  double all = 0.0, found = 0.0, escalated = 0.0;
+  for (const StepOutcome& step : steps) all += right(step);
+  schemas::Escalation best;
+  best.precision = std::numeric_limits<double>::quiet_NaN();
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    found += right(steps[order[i]]);
+    escalated += 1.0;
+    const double next = i + 1 < order.size() ? steps[order[i + 1]].escalation : 0.0;
+    if (!(steps[order[i]].escalation > next) || found / escalated < precision) continue;
+    best = {next, escalated / static_cast<double>(steps.size()), found / escalated, found / all};
+  }
+  if (all == 0.0) best.recall = std::numeric_limits<double>::quiet_NaN();
+  return best;
+}
 
 schemas::ThresholdResult choose_threshold(std::span<const StepOutcome> steps,
                                           const schemas::ThresholdConfig& config,

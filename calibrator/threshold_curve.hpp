@@ -8,11 +8,19 @@
 
 namespace dgap::calibrator {
 
-/// One validation step: the detector's score, and its metrics untouched and corrected.
+/// One validation step: the detector's scores, and its metrics untouched and corrected.
 struct StepOutcome {
   float risk = 0;
+  float escalation = 0;    // the second output; 0 where there is none
+  bool uncovered = false;  // distorted, and beyond the window's reach
+  bool escalated = false;  // left as it is, whatever the risk
   statistics::StepWindow::Metrics before, after;
 };
+
+/// The lowest threshold of the second output whose escalated steps (score above it) are distorted
+/// and uncovered in at least the share `precision`; 1, which escalates nothing, where there is
+/// none.
+schemas::Escalation choose_escalation(std::span<const StepOutcome> steps, double precision);
 
 /// The curve over tau and the tau that the policy chooses. A step is corrected iff risk > tau, so
 /// steps of one score stand together: there is one threshold per distinct score, and it corrects

@@ -4,6 +4,7 @@
 #include "base/files.hpp"
 #include "evaluator/evaluator.hpp"
 #include "evaluator/figures.hpp"
+#include "evaluator/online.hpp"
 #include "evaluator/outcomes.hpp"
 #include "evaluator/retrieval.hpp"
 #include "schemas/bundle/bundle.hpp"
@@ -62,6 +63,12 @@ void evaluate_precision(const schemas::Config& config, const schemas::TraceSet& 
   const statistics::Clusters clusters = statistics::clusters(trace);
   const double tau = entry->second.tau;
   json figure = figures(all, tau);
+  if (const auto& calibration = entry->second.detector.calibration) {
+    add_uncalibrated(all, *calibration, figure["detector"]);
+  }
+  if (const auto& online = entry->second.online; online && entry->second.mode == "threshold") {
+    figure["online"] = online_figures(trace, all, entry->second.tau, *online);
+  }
   const schemas::PrecisionInfo& info = trace.precisions.front();
   figure["bits_per_element"] = {{"key", info.bits_per_element_key},
                                 {"value", info.bits_per_element_value},

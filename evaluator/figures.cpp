@@ -28,6 +28,9 @@ struct Figure {
 
 bool is_risky(const Outcome& o) { return o.risky; }
 
+bool is_escalated(const Outcome& o) { return o.escalated; }
+bool is_uncovered(const Outcome& o) { return o.uncovered; }
+
 using Field = double (*)(const Metrics&);
 
 /// perplexity, kl, drift, drift_risky, top1_agreement of one kind of decode, from the means of the
@@ -86,6 +89,11 @@ std::vector<Figure> all_figures(double tau) {
                   [](const Outcome& o) { return o.always.kl > o.quantized.kl ? 1.0 : 0.0; }});
   list.push_back({"detector", "precision", [](const Outcome& o) { return o.risky ? 1.0 : 0.0; }, fires});
   list.push_back({"detector", "recall", [fires](const Outcome& o) { return fires(o) ? 1.0 : 0.0; }, is_risky});
+  list.push_back({"escalate", "rate", [](const Outcome& o) { return o.escalated ? 1.0 : 0.0; }});
+  list.push_back({"escalate", "precision", [](const Outcome& o) { return o.uncovered ? 1.0 : 0.0; },
+                  is_escalated});
+  list.push_back({"escalate", "recall", [](const Outcome& o) { return o.escalated ? 1.0 : 0.0; },
+                  is_uncovered});
   list.push_back({"coverage", "mean", [](const Outcome& o) { return o.coverage; }});
   list.push_back({"", "positive_rate", [](const Outcome& o) { return o.risky ? 1.0 : 0.0; }});
   list.push_back({"", "low_coverage_rate", [](const Outcome& o) { return o.covered ? 0.0 : 1.0; }});
@@ -118,16 +126,26 @@ json finite(std::span<const double> values) {
   return list;
 }
 
-/// AUC, and how well the risk works as a probability.
-void add_detector(std::span<const Outcome> outcomes, json& detector) {
+json to_json(const statistics::Reliability& r) {
+  return {{"score", finite(r.score)}, {"frequency", finite(r.frequency)}, {"steps", r.count}};
+}
+
+/// AUC of a score for a label, and how well the score works as its probability.
+void add_probability(std::span<const Outcome> outcomes, float Outcome::*score, bool Outcome::*label,
+                     json& object) {
   std::vector<float> scores;
   std::vector<std::uint8_t> labels;
-  for (const Outcome& o : outcomes) scores.push_back(o.risk), labels.push_back(o.risky ? 1 : 0);
-  detector["auc"] = finite(statistics::auc(scores, labels));
+  for (const Outcome& o : outcomes) scores.push_back(o.*score), labels.push_back(o.*label ? 1 : 0);
+  object["auc"] = finite(statistics::auc(scores, labels));
   const statistics::Reliability r = statistics::reliability(scores, labels);
-  detector["calibration_error"] = finite(r.error);
-  detector["reliability"] = {
-      {"score", finite(r.score)}, {"frequency", finite(r.frequency)}, {"steps", r.count}};
+  object["calibration_error"] = finite(r.error);
+  object["reliability"] = to_json(r);
+}
+
+/// Without a second output, whose score is never 0 everywhere, there is nothing to say of it.
+bool escalates(std::span<const Outcome> outcomes) {
+  return std::any_of(outcomes.begin(), outcomes.end(),
+                     [](const Outcome& o) { return o.escalation > 0.0f; });
 }
 
 json coverage_quantiles(std::span<const Outcome> outcomes) {
@@ -173,13 +191,30 @@ json figures(std::span<const Outcome> outcomes, double tau) {
     const auto value = mean(outcomes, figure);
     put(object, figure, value ? finite(*value) : json(nullptr));
   }
-  add_detector(outcomes, object["detector"]);
+  add_probability(outcomes, &Outcome::risk, &Outcome::risky, object["detector"]);
+  if (escalates(outcomes)) {
+    add_probability(outcomes, &Outcome::escalation, &Outcome::uncovered, object["escalate"]);
+  }
   add_shift_changes(outcomes, object["shift"]);
   object["noise"]["kl_by_draw"] = kl_of_draws(outcomes, &Outcome::noise);
   object["noise_resorted"]["kl_by_draw"] = kl_of_draws(outcomes, &Outcome::noise_resorted);
   object["by_coverage"] = by_coverage(outcomes);
   object["coverage"]["quantiles"] = coverage_quantiles(outcomes);
   return object;
+}
+
+void add_uncalibrated(std::span<const Outcome> outcomes, const schemas::RiskScale& calibration,
+                      json& detector) {
+  std::vector<float> scores;
+  std::vector<std::uint8_t> labels;
+  for (const Outcome& o : outcomes) {
+    const double risk = std::clamp(static_cast<double>(o.risk), 1e-7, 1.0 - 1e-7);
+    const double raw = (std::log(risk / (1.0 - risk)) - calibration.offset) / calibration.scale;
+    scores.push_back(static_cast<float>(1.0 / (1.0 + std::exp(-raw))));
+    labels.push_back(o.risky ? 1 : 0);
+  }
+  const statistics::Reliability r = statistics::reliability(scores, labels);
+  detector["uncalibrated"] = {{"calibration_error", finite(r.error)}, {"reliability", to_json(r)}};
 }
 
 json intervals(std::span<const Outcome> outcomes, const statistics::Clusters& clusters, double tau,

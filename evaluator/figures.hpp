@@ -14,6 +14,11 @@ namespace dgap::evaluator {
 /// detector, coverage, by_coverage, positive_rate, low_coverage_rate, uncovered_rate.
 nlohmann::json figures(std::span<const Outcome> outcomes, double tau);
 
+/// Adds to `detector` how well the risk worked as a probability before it was calibrated as
+/// sigmoid(scale f + offset).
+void add_uncalibrated(std::span<const Outcome> outcomes, const schemas::RiskScale& calibration,
+                      nlohmann::json& detector);
+
 /// The same shape with [low, high] in place of every mean: 95 % percentile bootstrap over books (over sites
 /// where there are fewer than 20 books).
 nlohmann::json intervals(std::span<const Outcome> outcomes, const statistics::Clusters& clusters, double tau,

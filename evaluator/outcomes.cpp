@@ -64,13 +64,17 @@ Outcome outcome(const schemas::PrecisionEntry& entry, const runtime::Detector& d
 
   runtime::detector_features(logits, window.lse(), window.entropy(), scratch.phi.data());
   result.risk = detector.risk(scratch.phi.data(), scratch.detector.data());
+  result.escalation = detector.escalation(scratch.phi.data(), scratch.detector.data());
+  result.escalated =
+      entry.escalate_tau && static_cast<double>(result.escalation) > *entry.escalate_tau;
   corrector.deltas({scratch.phi.data(), logits, window.lse(), window.ids(), context},
                    scratch.delta.data(), scratch.corrector);
   const std::span edited(scratch.edited.data(), logits.size());
   for (std::size_t i = 0; i < logits.size(); ++i) edited[i] = logits[i] + scratch.delta[i];
   result.always = window.after(edited);
-  result.corrected = entry.mode == "always" ||
+  const bool fires = entry.mode == "always" ||
                      (entry.mode == "threshold" && static_cast<double>(result.risk) > entry.tau);
+  result.corrected = fires && !result.escalated;
   result.restored = result.corrected ? result.always : result.quantized;
 
   result.oracle = oracle(scratch);

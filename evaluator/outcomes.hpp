@@ -31,8 +31,9 @@ struct Outcome {
   std::array<Metrics, kNoiseSeeds> noise, noise_resorted;
   double reference_nll = 0;
   double coverage = 0;  // c_t(K_b), arXiv:2607.16248 Eq. 7
-  float risk = 0;
+  float risk = 0, escalation = 0;  // the detector's outputs
   bool corrected = false;
+  bool escalated = false;  // left as it is, whatever the risk
   bool risky = false;      // y_t, Eq. 9
   bool uncovered = false;  // distorted and not covered
   bool covered = false;    // coverage >= rho_c

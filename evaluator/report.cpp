@@ -214,6 +214,8 @@ void report(const schemas::Config& config, base::Progress& progress) {
   page.thresholds = threshold_plots(in);
   page.by_step = step_plot(in);
   page.controls = controls_table(in.evaluation, in.names);
+  page.escalation = escalation_table(in.evaluation, in.names);
+  page.online = online_table(in.evaluation, in.names);
   page.by_coverage = coverage_plots(in.evaluation, in.names);
   page.reliability = reliability_plot(in.evaluation, in.names);
   page.domains = domains_table(in.thresholds, in.names);

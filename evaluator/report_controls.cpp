@@ -65,6 +65,18 @@ std::string plot_of(const std::string& name, const json& bins) {
          "</figure>";
 }
 
+Line reliability_line(const std::string& name, const json& detector, int colour, bool dashed) {
+  const std::string error = fixed(at(detector, "calibration_error"), 3);
+  Line line{name + " (error " + error + ")", {}, {}, colour, dashed};
+  const json& bins = detector["reliability"];
+  const std::vector<double> score = column(bins, "score"), frequency = column(bins, "frequency");
+  for (std::size_t b = 0; b < score.size(); ++b) {
+    if (!std::isfinite(score[b])) continue;
+    line.x.push_back(score[b]), line.y.push_back(frequency[b]);
+  }
+  return line;
+}
+
 }  // namespace
 
 std::string controls_table(const json& evaluation, const std::vector<std::string>& names) {
@@ -85,6 +97,52 @@ std::string controls_table(const json& evaluation, const std::vector<std::string
   return out + "</table>";
 }
 
+std::string escalation_table(const json& evaluation, const std::vector<std::string>& names) {
+  std::string rows;
+  for (const std::string& name : names) {
+    const json& entry = evaluation["precisions"][name];
+    if (!std::isfinite(at(entry, "escalate/auc"))) continue;
+    const json& intervals = evaluation["intervals"]["precisions"][name];
+    rows += "<tr><th>" + escape(name) + "</th>" +
+            with_interval(entry, intervals, "uncovered_rate", share) +
+            with_interval(entry, intervals, "escalate/rate", share) +
+            with_interval(entry, intervals, "escalate/precision", share) +
+            with_interval(entry, intervals, "escalate/recall", share) + "<td>" +
+            fixed(at(entry, "escalate/auc"), 3) + "</td></tr>";
+  }
+  if (rows.empty()) return "";
+  return "<table>" +
+         row({"precision", "uncovered", "escalated", "precision of it", "recall", "AUC"}, "th") +
+         rows + "</table>";
+}
+
+std::string online_table(const json& evaluation, const std::vector<std::string>& names) {
+  std::string rows;
+  for (const std::string& name : names) {
+    const json& entry = evaluation["precisions"][name];
+    if (!entry.contains("online")) continue;
+    const auto line = [&](const std::string& who, const json& figures, const char* tag) {
+      rows += std::string("<tr><") + tag + ">" + escape(who) + "</" + tag + "><td>" +
+              percent(at(figures, "fixed/correction_rate")) + "</td><td>" +
+              percent(at(figures, "online/correction_rate")) + "</td><td>" +
+              percent(at(figures, "fixed/rate_error")) + "</td><td>" +
+              percent(at(figures, "online/rate_error")) + "</td><td>" +
+              significant(at(figures, "kl_quantized")) + "</td><td>" +
+              significant(at(figures, "fixed/kl")) + "</td><td>" +
+              significant(at(figures, "online/kl")) + "</td></tr>";
+    };
+    const json& online = entry["online"];
+    line(name + ", budget " + percent(at(online, "budget")), online, "th");
+    for (const auto& [book, figures] : online["by_book"].items()) line(book, figures, "td");
+  }
+  if (rows.empty()) return "";
+  return "<table>" +
+         row({"precision, book", "corrected, fixed &tau;", "corrected, online",
+              "off budget per sequence, fixed", "online", "KL before", "KL, fixed", "KL, online"},
+             "th") +
+         rows + "</table>";
+}
+
 std::string coverage_plots(const json& evaluation, const std::vector<std::string>& names) {
   std::string out;
   for (const std::string& name : names) {
@@ -99,15 +157,12 @@ std::string reliability_plot(const json& evaluation, const std::vector<std::stri
   for (std::size_t i = 0; i < names.size(); ++i) {
     const json detector = evaluation["precisions"][names[i]].value("detector", json::object());
     if (!detector.contains("reliability")) continue;
-    Line line{names[i] + " (error " + fixed(at(detector, "calibration_error"), 3) + ")", {}, {},
-              static_cast<int>(i)};
-    const json& bins = detector["reliability"];
-    const std::vector<double> score = column(bins, "score"), frequency = column(bins, "frequency");
-    for (std::size_t b = 0; b < score.size(); ++b) {
-      if (!std::isfinite(score[b])) continue;
-      line.x.push_back(score[b]), line.y.push_back(frequency[b]);
+    const auto colour = static_cast<int>(i);
+    if (detector.contains("uncalibrated")) {
+      const json& before = detector["uncalibrated"];
+      lines.push_back(reliability_line(names[i] + " before", before, colour, true));
     }
-    if (!line.x.empty()) lines.push_back(std::move(line));
+    lines.push_back(reliability_line(names[i], detector, colour, false));
   }
   if (lines.size() == 1) return "";
   return line_plot({"risk that the detector states", false, 0, 1},

@@ -9,6 +9,14 @@ namespace dgap::evaluator {
 /// KL of every control and ceiling beside that of the uncorrected decode.
 std::string controls_table(const nlohmann::json& evaluation, const std::vector<std::string>& names);
 
+/// What the detector's second output finds; "" where no precision has one.
+std::string escalation_table(const nlohmann::json& evaluation,
+                             const std::vector<std::string>& names);
+
+/// Correction rate and KL of the threshold that follows a rate beside the fixed one, by book; ""
+/// where no precision has an online rate.
+std::string online_table(const nlohmann::json& evaluation, const std::vector<std::string>& names);
+
 /// Per precision: how coverage is distributed, and KL before, after and at the ceiling by coverage.
 std::string coverage_plots(const nlohmann::json& evaluation, const std::vector<std::string>& names);
 

@@ -68,6 +68,15 @@ std::string render(const PageContent& c) {
   if (!c.reliability.empty()) {
     out += "<div class=\"plots\">" + figure("Risk as a probability (test books)", c.reliability) + "</div>";
   }
+  if (!c.online.empty()) {
+    out +=
+        "<h3>A rate held at run time</h3><p>A threshold per sequence that follows the budget, "
+        "beside the fixed "
+        "&tau; (test books). Off budget: |share of corrected steps of a sequence &minus; budget|, "
+        "mean over "
+        "sequences.</p><div class=\"scroll\">" +
+        c.online + "</div>";
+  }
   out += "<h2>Controls and ceilings</h2><p>KL of the same test steps when the window is edited in ways that tell what "
          "matters, and its change against the uncorrected decode. Quantised ranking: the reference's values in the "
          "quantised order. Noise: the reference's logits with noise as strong as the quantisation's, and the same values "
@@ -77,6 +86,13 @@ std::string render(const PageContent& c) {
          "<div class=\"scroll\">" + c.controls + "</div>";
   out += "<h2>By coverage</h2><p>Where the window holds little of what the reference would say, no edit of it helps "
          "much.</p><div class=\"plots\">" + c.by_coverage + "</div>";
+  if (!c.escalation.empty()) {
+    out +=
+        "<p>Escalated steps are left as they are, for the serving stack to fall back to something "
+        "else.</p>"
+        "<div class=\"scroll\">" +
+        c.escalation + "</div>";
+  }
   if (!c.domains.empty()) {
     out += "<h2>By domain</h2><p>Mean KL of validation steps. Where the policy's &tau; makes a domain worse, by more "
            "than two standard errors and 2&nbsp;%, it is raised until none is.</p><div class=\"scroll\">" + c.domains + "</div>";

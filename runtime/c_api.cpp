@@ -22,6 +22,10 @@ struct dgap_context {
   dgap::runtime::Context impl;
 };
 
+struct dgap_controller {
+  dgap::runtime::RateController initial, now;
+};
+
 struct dgap_restorer {
   dgap::runtime::Restorer impl;
 };
@@ -239,6 +243,41 @@ dgap_status dgap_context_roll_back(dgap_context* context, int64_t count) {
 
 int64_t dgap_context_length(const dgap_context* context) {
   return context == nullptr ? 0 : context->impl.length();
+}
+
+dgap_status dgap_controller_create(const dgap_bundle* bundle, const char* precision,
+                                   dgap_controller** controller) {
+  if (bundle == nullptr || precision == nullptr || controller == nullptr) {
+    return fail(DGAP_INVALID_ARGUMENT, "%s", "bundle, precision and controller must not be NULL");
+  }
+  *controller = nullptr;
+  return guarded([&] {
+    const auto& entry = dgap::runtime::entry_of(bundle->contents, precision);
+    if (!entry.online || entry.mode != "threshold") {
+      throw dgap::schemas::UnsupportedBundleError(
+          std::string("the precision ") + precision +
+          " has no online rate (threshold.online.rate), or no threshold that could follow it");
+    }
+    const dgap::runtime::RateController made(entry.tau, entry.online->rate, entry.online->step,
+                                             entry.online->low, entry.online->high);
+    *controller = new dgap_controller{made, made};
+  });
+}
+
+void dgap_controller_destroy(dgap_controller* controller) { delete controller; }
+
+void dgap_controller_reset(dgap_controller* controller) {
+  if (controller != nullptr) controller->now = controller->initial;
+}
+
+double dgap_controller_tau(const dgap_controller* controller) {
+  return controller == nullptr ? 0.0 : controller->now.tau();
+}
+
+dgap_status dgap_restorer_set_controller(dgap_restorer* restorer, dgap_controller* controller) {
+  if (restorer == nullptr) return fail(DGAP_INVALID_ARGUMENT, "%s", "restorer must not be NULL");
+  restorer->impl.set_controller(controller == nullptr ? nullptr : &controller->now);
+  return DGAP_OK;
 }
 
 }  // extern "C"

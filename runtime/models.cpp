@@ -9,12 +9,25 @@
 namespace dgap::runtime {
 
 Detector::Detector(const schemas::NetworkInfo& info, const schemas::Tensors& tensors)
-    : constant_(info.architecture == "constant"),
+    : escalates_(info.escalate),
+      constant_(info.architecture == "constant"),
       constant_risk_(static_cast<float>(info.constant_risk)) {
   if (!constant_) network_ = Network(tensors, info.tensors, info.layers, kDetectorWidth, 1);
+  if (escalates_) {
+    escalation_ = Network(tensors, info.tensors + ".escalate", info.layers, kDetectorWidth, 1);
+  }
 }
 
-std::size_t Detector::scratch_floats() const { return network_.scratch_floats(); }
+std::size_t Detector::scratch_floats() const {
+  return std::max(network_.scratch_floats(), escalation_.scratch_floats());
+}
+
+float Detector::escalation(const float* phi, float* scratch) const {
+  if (!escalates_) return 0.0f;
+  float logit = 0.0f;
+  escalation_.forward({}, phi, 1, &logit, scratch);
+  return sigmoid(logit);
+}
 
 float Detector::risk(const float* phi, float* scratch) const {
   if (constant_) return constant_risk_;

@@ -21,9 +21,12 @@ class Detector {
   std::size_t scratch_floats() const;
   /// sigmoid(f(phi)), arXiv:2607.16248 Eq. 6.
   float risk(const float* phi, float* scratch) const;
+  /// The second output: how likely the step is distorted and not covered; 0 where there is none.
+  float escalation(const float* phi, float* scratch) const;
 
  private:
-  Network network_;
+  Network network_, escalation_;
+  bool escalates_ = false;
   bool constant_ = false;
   float constant_risk_ = 0.0f;
 };

@@ -17,15 +17,6 @@ static_assert(kDetectorWidth == schemas::kDetectorInputs1);
 static_assert(kCandidateWidth == schemas::kCandidateInputs1);
 static_assert(kContextWidth == schemas::kContextInputs1);
 
-const schemas::PrecisionEntry& entry_of(const schemas::Bundle& bundle, std::string_view precision) {
-  const auto found = bundle.precisions.find(precision);
-  if (found != bundle.precisions.end()) return found->second;
-  std::vector<std::string_view> names;
-  for (const auto& [name, entry] : bundle.precisions) names.push_back(name);
-  throw base::UsageError("the bundle has no precision \"" + std::string(precision) + "\"; it has " +
-                         base::join(names));
-}
-
 /// K_b, once the bundle's features are ours and its vocabulary holds a window.
 int checked_window(const schemas::Bundle& bundle, const schemas::PrecisionEntry& entry) {
   if (bundle.features_version != kFeaturesVersion ||
@@ -45,6 +36,15 @@ int checked_window(const schemas::Bundle& bundle, const schemas::PrecisionEntry&
 
 }  // namespace
 
+const schemas::PrecisionEntry& entry_of(const schemas::Bundle& bundle, std::string_view precision) {
+  const auto found = bundle.precisions.find(precision);
+  if (found != bundle.precisions.end()) return found->second;
+  std::vector<std::string_view> names;
+  for (const auto& [name, entry] : bundle.precisions) names.push_back(name);
+  throw base::UsageError("the bundle has no precision \"" + std::string(precision) + "\"; it has " +
+                         base::join(names));
+}
+
 Restorer::Restorer(const schemas::Bundle& bundle, std::string_view precision)
     : Restorer(bundle, entry_of(bundle, precision)) {}
 
@@ -55,6 +55,7 @@ Restorer::Restorer(const schemas::Bundle& bundle, const schemas::PrecisionEntry&
             : entry.mode == "off"  ? Mode::off
                                    : Mode::threshold),
       tau_(entry.tau),
+      escalate_tau_(entry.escalate_tau.value_or(1.0)),  // no score is above 1
       detector_(entry.detector, bundle.tensors),
       corrector_(entry.corrector, bundle.tensors),
       row_(static_cast<std::size_t>(vocab_size_)),
@@ -70,6 +71,7 @@ void Restorer::run(const dgap_logits& view, bool edit, dgap_result* results,
   auto* const data = static_cast<std::byte*>(view.data);
   for (std::int64_t r = 0; r < view.rows; ++r) {
     results[r] = run_row(data + r * view.row_stride, view, edit, context);
+    if (controller_ != nullptr && edit) controller_->observe(results[r].verdict == DGAP_RESTORE);
   }
 }
 
@@ -86,7 +88,11 @@ dgap_result Restorer::run_row(std::byte* row, const dgap_logits& view, bool edit
   detector_features(window, statistics.lse, statistics.entropy, phi_);
   const float risk = detector_.risk(phi_, detector_scratch_.data());
   if (std::isnan(risk)) return {DGAP_REJECTED, k, kNoRisk};
-  const bool restore = mode_ == Mode::always || (mode_ == Mode::threshold && risk > tau_);
+  if (escalate_tau_ < 1.0 && detector_.escalation(phi_, detector_scratch_.data()) > escalate_tau_) {
+    return {DGAP_ESCALATE, k, risk};
+  }
+  const double tau = controller_ != nullptr ? controller_->tau() : tau_;
+  const bool restore = mode_ == Mode::always || (mode_ == Mode::threshold && risk > tau);
   if (!restore) return {DGAP_KEEP, k, risk};
   const CorrectorStep step{phi_, window, statistics.lse, {ids_.data(), window.size()}, context};
   if (edit && !correct(row, view, step)) return {DGAP_REJECTED, k, risk};

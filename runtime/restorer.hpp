@@ -6,9 +6,13 @@
 #include "runtime/context.hpp"
 #include "runtime/include/dgap/runtime.h"
 #include "runtime/models.hpp"
+#include "runtime/rate_controller.hpp"
 #include "schemas/bundle/bundle.hpp"
 
 namespace dgap::runtime {
+
+/// UsageError, naming those that there are, for an unknown precision.
+const schemas::PrecisionEntry& entry_of(const schemas::Bundle& bundle, std::string_view precision);
 
 /// One precision of a bundle, with the scratch of one thread: what is behind dgap_restorer.
 class Restorer {
@@ -21,6 +25,13 @@ class Restorer {
 
   /// Whether rows can be corrected only with the text before them.
   bool takes_context() const { return mode_ != Mode::off && corrector_.takes_context(); }
+
+  /// From now on rows are those of one sequence, in order, and its controller gives tau and
+  /// observes what run() restores; nullptr: the bundle's tau again. Not owned. Mode `threshold`
+  /// alone has a tau; the others take no notice.
+  void set_controller(RateController* controller) {
+    controller_ = mode_ == Mode::threshold ? controller : nullptr;
+  }
 
   /// One row per result, in order. With `edit`, rows with the verdict `restore` are corrected in
   /// place (arXiv:2607.16248 Eq. 13). `context`: the text before the rows, where it is taken. View
@@ -39,7 +50,8 @@ class Restorer {
   std::int64_t vocab_size_;
   int window_;
   Mode mode_;
-  double tau_;
+  double tau_, escalate_tau_;
+  RateController* controller_ = nullptr;
   Detector detector_;
   Corrector corrector_;
   std::vector<float> row_;         // [vocab_size], where the caller's row is not contiguous f32

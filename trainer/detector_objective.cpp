@@ -24,9 +24,11 @@ void feed_features(const Samples& samples, const Standardisation& standardisatio
 
 template <class Real>
 DetectorObjective<Real>::DetectorObjective(const Samples& samples,
+                                           std::span<const std::uint8_t> labels,
                                            const Standardisation& standardisation,
                                            const NetworkShape& network, double positive_weight)
     : samples_(&samples),
+      labels_(labels),
       standardisation_(&standardisation),
       positive_weight_(positive_weight),
       passes_([&network] { return MlpPass<Real>(network, kChunk, 1); }) {}
@@ -38,7 +40,7 @@ double DetectorObjective<Real>::chunk(std::span<const std::int32_t> steps, const
   feed_features(*samples_, *standardisation_, steps, pass);
   const Real* const logits = pass.forward(parameters, 1);
   std::uint8_t labels[kChunk];
-  for (std::size_t i = 0; i < steps.size(); ++i) labels[i] = samples_->label[steps[i]];
+  for (std::size_t i = 0; i < steps.size(); ++i) labels[i] = labels_[steps[i]];
   Real upstream[kChunk] = {};
   const double loss = binary_cross_entropy(logits, labels, positive_weight_,
                                            static_cast<std::int64_t>(steps.size()), upstream);

@@ -8,18 +8,23 @@
 
 namespace dgap::trainer {
 
-/// Weighted binary cross-entropy of y (arXiv:2607.16248 Eq. 10). The samples and the
-/// standardisation are referred to, not copied.
+/// Weighted binary cross-entropy (arXiv:2607.16248 Eq. 10) of y, or of other labels of the samples.
+/// The samples, labels and the standardisation are referred to, not copied.
 template <class Real>
 class DetectorObjective : public Objective<Real> {
  public:
   DetectorObjective(const Samples& samples, const Standardisation& standardisation,
-                    const NetworkShape& network, double positive_weight);
+                    const NetworkShape& network, double positive_weight)
+      : DetectorObjective(samples, samples.label, standardisation, network, positive_weight) {}
+  DetectorObjective(const Samples& samples, std::span<const std::uint8_t> labels,
+                    const Standardisation& standardisation, const NetworkShape& network,
+                    double positive_weight);
   double chunk(std::span<const std::int32_t> steps, const Real* parameters,
                Real* gradient) const override;
 
  private:
   const Samples* samples_;
+  std::span<const std::uint8_t> labels_;
   const Standardisation* standardisation_;
   double positive_weight_;
   mutable tbb::enumerable_thread_specific<MlpPass<Real>> passes_;

@@ -36,7 +36,7 @@ Samples empty_columns(std::int64_t steps, int window, bool takes_context) {
   s.window = window;
   s.stride = (std::int64_t{window} + kLanes - 1) / kLanes * kLanes;
   for (auto* per_step : {&s.lse, &s.tail_logit, &s.negative_entropy}) per_step->resize(steps);
-  for (auto* flag : {&s.label, &s.has_tail}) flag->resize(steps);
+  for (auto* flag : {&s.label, &s.uncovered, &s.has_tail}) flag->resize(steps);
   for (auto* wide : {&s.logits, &s.target, &s.ranked_probability}) wide->resize(steps * s.stride);
   s.size.resize(steps);
   s.ranked.resize(steps * s.stride);
@@ -115,6 +115,7 @@ void fill_step(const statistics::StepWindow& w, const schemas::Config& config,
   s.size[step] = w.k();
   s.lse[step] = w.lse();
   s.label[step] = w.risky(config.labels.epsilon, config.labels.rho_c) ? 1 : 0;
+  s.uncovered[step] = w.uncovered(config.labels.epsilon, config.labels.rho_c) ? 1 : 0;
   runtime::detector_features(w.logits(), w.lse(), w.entropy(),
                              s.features.data() + step * kDetectorWidth);
   const bool extended = config.corrector.objective == "extended";

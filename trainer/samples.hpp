@@ -24,6 +24,7 @@ struct Samples {
   std::vector<float> context;       // [steps, stride, kContextWidth] where the corrector takes it
   std::vector<std::uint8_t> label;  // y, arXiv:2607.16248 Eq. 9
   std::vector<float> weight;        // in the corrector's loss; mean 1
+  std::vector<std::uint8_t> uncovered;  // distorted, but beyond the window's reach
 
   // The objective's target (WindowTarget).
   std::vector<float> target;  // [steps, stride]

@@ -1,10 +1,14 @@
+#include <algorithm>
 #include <numeric>
 
 #include "base/log.hpp"
 #include "base/text.hpp"
+#include "runtime/activation.hpp"
 #include "runtime/features.hpp"
-#include "runtime/models.hpp"
+#include "runtime/network.hpp"
+#include "statistics/reliability.hpp"
 #include "statistics/resampling.hpp"
+#include "trainer/calibration.hpp"
 #include "trainer/detector_objective.hpp"
 #include "trainer/fit.hpp"
 #include "trainer/training.hpp"
@@ -20,15 +24,23 @@ std::vector<std::int32_t> all_steps(const Samples& samples) {
   return steps;
 }
 
-/// Area under the ROC curve of what will be served, on the validation steps.
-double validation_auc(const schemas::TrainedNetwork& network, const Samples& samples) {
-  const runtime::Detector detector(network.info, network.tensors);
-  std::vector<float> scratch(detector.scratch_floats());
-  std::vector<float> risks(static_cast<std::size_t>(samples.steps));
-  for (std::int64_t step = 0; step < samples.steps; ++step) {
-    risks[step] = detector.risk(samples.features.data() + step * kDetectorWidth, scratch.data());
-  }
-  return statistics::auc(risks, samples.label);
+/// f(phi) of every step, by the network that is served.
+std::vector<float> outputs(const schemas::TrainedNetwork& trained, const std::string& prefix,
+                           const Samples& samples) {
+  const runtime::Network network(trained.tensors, prefix, trained.info.layers, kDetectorWidth, 1);
+  std::vector<float> scratch(network.scratch_floats());
+  std::vector<float> found(static_cast<std::size_t>(samples.steps));
+  network.forward({}, samples.features.data(), samples.steps, found.data(), scratch.data());
+  return found;
+}
+
+std::vector<float> risks(std::vector<float> outputs) {
+  for (float& f : outputs) f = runtime::sigmoid(f);
+  return outputs;
+}
+
+double count(std::span<const std::uint8_t> labels) {
+  return static_cast<double>(std::count(labels.begin(), labels.end(), std::uint8_t{1}));
 }
 
 void make_constant(const PrecisionData& data, schemas::TrainedNetwork& trained,
@@ -42,32 +54,76 @@ void make_constant(const PrecisionData& data, schemas::TrainedNetwork& trained,
                 base::number(rate) + " (see labels.epsilon and labels.rho_c)");
 }
 
-void fit_network(const schemas::Config& config, const PrecisionData& data,
-                 schemas::TrainedNetwork& trained, base::Progress& progress) {
-  const Samples& samples = data.training;
-  const double weight = config.training.positive_weight;
-  const bool linear = config.detector.architecture == "linear";
-  const NetworkShape shape(0, kDetectorWidth, linear ? std::vector<int>{} : config.detector.hidden,
-                           0);
-  const DetectorObjective<float> training(samples, data.standardisation, shape, weight);
-  const DetectorObjective<float> validation(data.validation, data.standardisation, shape, weight);
+/// One network from the features to a logit, and the labels that it learns.
+struct Task {
+  std::string name, prefix;  // of the random stream, of the tensors
+  std::span<const std::uint8_t> training, validation;
+  double positive_weight = 1.0;
+};
 
-  base::Random random(config.run.seed, "detector/" + data.name);
+void fit_network(const schemas::Config& config, const PrecisionData& data, const Task& task,
+                 schemas::TrainedNetwork& trained, schemas::TrainingFigures& figures,
+                 base::Progress& progress) {
+  const bool linear = config.detector.architecture == "linear";
+  const NetworkShape shape(0, kDetectorWidth, linear ? std::vector<int>{} : config.detector.hidden, 0);
+  const DetectorObjective<float> training(data.training, task.training, data.standardisation, shape,
+                                          task.positive_weight);
+  const DetectorObjective<float> validation(data.validation, task.validation, data.standardisation,
+                                            shape, task.positive_weight);
+
+  base::Random random(config.run.seed, task.name + "/" + data.name);
   std::vector<float> parameters(static_cast<std::size_t>(shape.end()));
   shape.initialise(parameters, random);
-  const double positives = static_cast<double>(samples.positives());
-  parameters.back() = static_cast<float>(  // the untrained network says how frequent y = 1 is
-      base::log_f64(weight * positives / (static_cast<double>(samples.steps) - positives)));
+  const double positives = count(task.training), all = static_cast<double>(task.training.size());
+  parameters.back() =
+      static_cast<float>(  // the untrained network says how frequent a label of 1 is
+          base::log_f64(task.positive_weight * positives / (all - positives)));
   std::vector<float> decays(parameters.size());
   shape.mark_weights(decays);
-  fit("precision " + data.name + ", detector", {&training, all_steps(samples)},
+  fit("precision " + data.name + ", " + task.name, {&training, all_steps(data.training)},
       {&validation, all_steps(data.validation)}, config.training, std::move(decays), parameters,
-      random, progress, trained.figures);
+      random, progress, figures);
 
   trained.info.architecture = config.detector.architecture;
   trained.info.layers = static_cast<int>(shape.layers().size());
-  shape.store(parameters, data.standardisation.mean, data.standardisation.scale,
-              trained.info.tensors, trained.tensors);
+  shape.store(parameters, data.standardisation.mean, data.standardisation.scale, task.prefix,
+              trained.tensors);
+}
+
+/// Finds the calibration on validation steps and folds it into the network.
+std::pair<schemas::RiskScale, schemas::CalibrationErrors> calibrate_network(
+    const Task& task, const PrecisionData& data, schemas::TrainedNetwork& trained) {
+  const std::vector<float> raw = outputs(trained, task.prefix, data.validation);
+  const schemas::RiskScale calibration = calibrate(raw, task.validation);
+  fold(calibration, task.prefix, trained.info.layers, trained.tensors);
+  const std::vector<float> after = risks(outputs(trained, task.prefix, data.validation));
+  return {calibration,
+          {statistics::reliability(risks(raw), task.validation).error,
+           statistics::reliability(after, task.validation).error}};
+}
+
+/// The second output: distorted steps that the window does not cover. Left out, with a warning,
+/// where there is nothing to tell apart.
+void train_escalation(const schemas::Config& config, const PrecisionData& data,
+                      schemas::TrainedNetwork& trained, base::Progress& progress) {
+  const Task task{"escalation", trained.info.tensors + ".escalate", data.training.uncovered,
+                  data.validation.uncovered, 1.0};
+  const double positives = count(task.training);
+  const bool constant = trained.info.architecture == "constant";
+  if (positives == 0 || positives == static_cast<double>(task.training.size()) || constant) {
+    progress.warn("precision " + data.name + ": of " + std::to_string(data.training.steps) +
+                  " training steps, " + base::number(positives) +
+                  " are distorted and not covered: the detector has no second output");
+    progress.advance(config.training.epochs);
+    return;
+  }
+  schemas::TrainingFigures own;
+  fit_network(config, data, task, trained, own, progress);
+  calibrate_network(task, data, trained);
+  trained.info.escalate = true;
+  trained.figures.escalate_rate = positives / static_cast<double>(task.training.size());
+  trained.figures.escalate_auc =
+      statistics::auc(risks(outputs(trained, task.prefix, data.validation)), task.validation);
 }
 
 }  // namespace
@@ -75,18 +131,27 @@ void fit_network(const schemas::Config& config, const PrecisionData& data,
 schemas::TrainedNetwork train_detector(const schemas::Config& config, const PrecisionData& data,
                                        base::Progress& progress) {
   const auto steps = static_cast<double>(data.training.steps);
-  const auto positives = static_cast<double>(data.training.positives());
   schemas::TrainedNetwork trained;
   trained.info.tensors = data.name + ".detector";
   trained.figures.positive_weight = config.training.positive_weight;
+  const Task task{"detector", trained.info.tensors, data.training.label, data.validation.label,
+                  config.training.positive_weight};
+  const double positives = count(task.training);
   trained.figures.positive_rate = steps > 0 ? positives / steps : 0.0;
   if (positives == 0 || positives == steps) {
     make_constant(data, trained, progress);
     progress.advance(config.training.epochs);
+    const std::vector<float> constant(static_cast<std::size_t>(data.validation.steps), 0.0f);
+    trained.figures.auc = statistics::auc(constant, task.validation);
   } else {
-    fit_network(config, data, trained, progress);
+    fit_network(config, data, task, trained, trained.figures, progress);
+    const auto [calibration, errors] = calibrate_network(task, data, trained);
+    trained.info.calibration = calibration;
+    trained.figures.calibration_error = errors;
+    trained.figures.auc =
+        statistics::auc(risks(outputs(trained, task.prefix, data.validation)), task.validation);
   }
-  trained.figures.auc = validation_auc(trained, data.validation);
+  if (config.detector.escalate) train_escalation(config, data, trained, progress);
   return trained;
 }
 

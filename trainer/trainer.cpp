@@ -72,7 +72,8 @@ void train(const schemas::Config& config, base::Progress& progress) {
   if (stage.done()) return progress.info("train: up to date");
   const schemas::TraceSet traces(run / "traces");
   const schemas::Windows windows = schemas::read_windows(run / "windows.json");
-  const std::int64_t epochs = 2 * std::int64_t{config.training.epochs};  // of one precision
+  const std::int64_t networks = config.detector.escalate ? 3 : 2;
+  const std::int64_t epochs = networks * config.training.epochs;  // of one precision
 
   std::vector<fs::path> outputs;
   progress.begin("train", epochs * static_cast<std::int64_t>(config.precisions.size()), "epochs");

@@ -33,10 +33,17 @@ struct Tensor {
 };
 using Tensors = std::map<std::string, Tensor, std::less<>>;
 
+/// How a detector's output f was made a probability on validation steps: sigmoid(scale f + offset).
+/// A record: the last layer's weights have it already.
+struct RiskScale {
+  double scale = 1.0, offset = 0.0;
+};
+
 /// A detector or corrector: feed-forward networks, layers of `y = W x + b` with GELU (tanh form)
 /// between them; `linear` has one layer. Tensors of a network at prefix P: P.mean, P.scale [in]
 /// (standardisation), and P.<i>.weight [out, in], P.<i>.bias [out] for i < layers. A detector is
-/// one network at `tensors`; a corrector has `<tensors>.shape` and, when `mass`, `<tensors>.mass`
+/// one network at `tensors`, and, when `escalate`, another with as many layers at
+/// `<tensors>.escalate`; a corrector has `<tensors>.shape` and, when `mass`, `<tensors>.mass`
 /// with as many layers (a transformer: `mass_layers`). Where the form is `window`, the shape
 /// network takes phi and the inputs of all candidates and has as many outputs as the window
 /// candidates; a transformer's layers are in, per block qkv, o, up and down, and out
@@ -52,11 +59,18 @@ struct NetworkInfo {
   double constant_risk = 0.0;      // of `constant` (empty or one-class labels)
   int heads = 0;                   // of a transformer
   int mass_layers = 0;             // of the mass network beside a transformer; else it has `layers`
+  bool escalate = false;       // of a detector: a second network at `<tensors>.escalate`
+  std::optional<RiskScale> calibration = std::nullopt;  // of a detector
 
   int layers_of_mass() const { return architecture == "transformer" ? mass_layers : layers; }
   bool takes(std::string_view input) const {
     return std::find(inputs.begin(), inputs.end(), input) != inputs.end();
   }
+};
+
+/// Bounds of a threshold that follows a correction rate at run time.
+struct OnlineRate {
+  double rate = 0, step = 0, low = 0, high = 1;
 };
 
 struct PrecisionEntry {
@@ -69,6 +83,7 @@ struct PrecisionEntry {
   std::string mode = "threshold";  // threshold | always | off
   double tau = 0;
   std::optional<double> escalate_tau;
+  std::optional<OnlineRate> online;
   std::string threshold_policy;
   NetworkInfo detector, corrector;
   std::string validation_json = "{}";  // headline figures
@@ -93,7 +108,7 @@ struct Bundle {
 };
 
 /// What a runtime must know beyond its version to serve these entries, in order of names:
-/// "context-1" where a corrector takes the context, "transformer-1" where one is a transformer,
+/// "context-1" where a corrector takes the context, "escalate" where a detector has a second output, "transformer-1" where one is a transformer,
 /// "window-1" where one takes whole windows.
 std::vector<std::string> implied_features(const Bundle& bundle);
 

@@ -115,6 +115,7 @@ class Checker {
 std::vector<std::string> implied_features(const Bundle& bundle) {
   std::set<std::string> features;
   for (const auto& [name, entry] : bundle.precisions) {
+    if (entry.detector.escalate) features.insert("escalate");
     const NetworkInfo& corrector = entry.corrector;
     if (corrector.architecture == "none") continue;
     if (corrector.takes("context")) features.insert("context-1");
@@ -131,6 +132,9 @@ void check_tensors(const Bundle& bundle, const std::string& file) {
     const NetworkInfo& corrector = entry.corrector;
     if (detector.architecture != "constant") {
       checker.network(detector.tensors, detector.layers, kDetectorInputs1);
+    }
+    if (detector.escalate) {
+      checker.network(detector.tensors + ".escalate", detector.layers, kDetectorInputs1);
     }
     if (corrector.architecture == "none") continue;
     const std::string shape = corrector.tensors + ".shape";

@@ -12,8 +12,9 @@ namespace {
 
 constexpr std::int64_t kMaxVocabulary = std::numeric_limits<std::int32_t>::max();
 constexpr int kMaxLayers = 16;
+constexpr double kMaxRiskScale = 1e30;
 constexpr int kMajor = 1, kMinor = 0;
-constexpr std::string_view kKnownFeatures[] = {"context-1", "transformer-1", "window-1"};
+constexpr std::string_view kKnownFeatures[] = {"context-1", "escalate", "transformer-1", "window-1"};
 
 /// "3.1.4" as numbers; `parts` of them, each below 2^31.
 std::vector<int> version_numbers(const JsonObject& object, std::string_view key,
@@ -91,7 +92,8 @@ class ManifestReader {
         root.fail("precisions",
                   "the name \"" + name.substr(0, 80) + "\" is not made of [A-Za-z0-9._-]");
       }
-      bundle.precisions.emplace(name, precision({value, file_, "precisions." + name}, bundle));
+      bundle.precisions.emplace(
+          name, precision({value, file_, "precisions." + name}, bundle.base_model.vocab_size));
     }
     check_required(root, bundle);
     manifest.files = files(root);
@@ -145,10 +147,10 @@ class ManifestReader {
     }
   }
 
-  PrecisionEntry precision(JsonObject object, const Bundle& bundle) const {
+  PrecisionEntry precision(JsonObject object, std::int64_t vocab_size) const {
     PrecisionEntry entry;
     entry.scheme_json = object.object("scheme").value().dump();
-    entry.window = static_cast<int>(object.integer("window", 1, bundle.base_model.vocab_size));
+    entry.window = static_cast<int>(object.integer("window", 1, vocab_size));
     entry.alpha = object.real("alpha", 0.0, 1.0);
     entry.rho_k = object.real("rho_k", 0.0, 1.0);
     coverage(object.object("coverage"), entry);
@@ -161,6 +163,9 @@ class ManifestReader {
       }
     }
     entry.detector = detector(object.object("detector"));
+    if (entry.escalate_tau && !entry.detector.escalate) {
+      object.fail("threshold.escalate_tau", "is not null, but the detector has no second output");
+    }
     entry.corrector = corrector(object.object("corrector"));
     entry.validation_json = object.object("validation").value().dump();
     done(object);
@@ -187,21 +192,44 @@ class ManifestReader {
     entry.tau = entry.mode == "threshold" ? object.real("tau", 0.0, 1.0)
                                           : object.real_or_null("tau", 0.0, 1.0)
                                                 .value_or(std::numeric_limits<double>::quiet_NaN());
-    if (!object.any("escalate_tau").is_null()) {
-      object.fail("escalate_tau", "is not null; detectors of format 1.0 have no second output");
-    }
+    entry.escalate_tau = object.real_or_null("escalate_tau", 0.0, 1.0);
     entry.threshold_policy = object.text("policy");
+    if (object.value().contains("online")) entry.online = online(object.object("online"));
     done(object);
+  }
+
+  OnlineRate online(JsonObject object) const {
+    OnlineRate online;
+    online.rate = object.real("rate", 0.0, 1.0);
+    online.step = object.real("step", std::numeric_limits<double>::min(), 1.0);
+    online.low = object.real("low", 0.0, 1.0);
+    online.high = object.real("high", online.low, 1.0);
+    done(object);
+    return online;
   }
 
   NetworkInfo detector(JsonObject object) const {
     NetworkInfo info;
     info.architecture = object.choice("architecture", {"linear", "mlp", "constant"});
     network(object, info, info.architecture == "constant");
-    if (info.architecture == "constant")
-      info.constant_risk = object.real("constant_risk", 0.0, 1.0);
+    const bool constant = info.architecture == "constant";
+    if (constant) info.constant_risk = object.real("constant_risk", 0.0, 1.0);
+    if (object.value().contains("escalate")) info.escalate = object.boolean("escalate");
+    if (info.escalate && constant) object.fail("escalate", "is true, but there is no network");
+    if (object.value().contains("calibration")) {
+      if (constant) object.fail("calibration", "is there, but there is no network");
+      info.calibration = risk_scale(object.object("calibration"));
+    }
     done(object);
     return info;
+  }
+
+  RiskScale risk_scale(JsonObject object) const {
+    RiskScale found;
+    found.scale = object.real("scale", std::numeric_limits<double>::min(), kMaxRiskScale);
+    found.offset = object.real("offset", -kMaxRiskScale, kMaxRiskScale);
+    done(object);
+    return found;
   }
 
   NetworkInfo corrector(JsonObject object) const {

@@ -30,6 +30,11 @@ Json network(const NetworkInfo& info) {
 Json detector(const NetworkInfo& info) {
   Json object = network(info);
   if (info.architecture == "constant") object["constant_risk"] = number_or_null(info.constant_risk);
+  if (info.escalate) object["escalate"] = true;
+  if (info.calibration) {
+    object["calibration"] = {{"scale", number_or_null(info.calibration->scale)},
+                             {"offset", number_or_null(info.calibration->offset)}};
+  }
   return object;
 }
 
@@ -54,6 +59,18 @@ std::vector<std::string> required_features(const Bundle& bundle) {
   return features;
 }
 
+Json threshold(const PrecisionEntry& entry) {
+  Json object = {{"tau", number_or_null(entry.tau)},
+                 {"escalate_tau", number_or_null(entry.escalate_tau)},
+                 {"policy", entry.threshold_policy}};
+  if (!entry.online) return object;
+  object["online"] = {{"rate", number_or_null(entry.online->rate)},
+                      {"step", number_or_null(entry.online->step)},
+                      {"low", number_or_null(entry.online->low)},
+                      {"high", number_or_null(entry.online->high)}};
+  return object;
+}
+
 Json precision(const std::string& name, const PrecisionEntry& entry) {
   return {{"scheme", part(entry.scheme_json, name + ": scheme")},
           {"window", entry.window},
@@ -68,10 +85,7 @@ Json precision(const std::string& name, const PrecisionEntry& entry) {
             {"rho_c", number_or_null(entry.rho_c)},
             {"positive_rate", number_or_null(entry.positive_rate)}}},
           {"mode", entry.mode},
-          {"threshold",
-           {{"tau", number_or_null(entry.tau)},
-            {"escalate_tau", number_or_null(entry.escalate_tau)},
-            {"policy", entry.threshold_policy}}},
+          {"threshold", threshold(entry)},
           {"allocation", nullptr},
           {"adapters", nullptr},
           {"detector", detector(entry.detector)},

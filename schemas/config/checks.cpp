@@ -103,6 +103,12 @@ void check_corrector(const Checker& check, const CorrectorConfig& corrector) {
       "must be 1 unless corrector.objective is paper, got " + base::number(corrector.temperature));
 }
 
+void check_threshold(const Checker& check, const OnlineConfig& online) {
+  check.require(online.low <= online.high, "threshold.online.high",
+                "must be at least threshold.online.low = " + base::number(online.low) + ", got " +
+                    base::number(online.high));
+}
+
 }  // namespace
 
 void check_config(const Config& config, const YamlNode& root) {
@@ -116,6 +122,7 @@ void check_config(const Config& config, const YamlNode& root) {
   check_allocation(check, config);
   check_window(check, config);
   check_corrector(check, config.corrector);
+  check_threshold(check, config.threshold.online);
 }
 
 }  // namespace dgap::schemas

@@ -135,6 +135,7 @@ struct LabelsConfig {
 struct DetectorConfig {
   std::string architecture = "mlp";  // linear | mlp
   std::vector<int> hidden = {64, 32};
+  bool escalate = false;  // a second output: distorted and not covered
   bool operator==(const DetectorConfig&) const = default;
 };
 
@@ -173,6 +174,13 @@ struct TrainingConfig {
   bool operator==(const TrainingConfig&) const = default;
 };
 
+/// A threshold that follows a correction rate at run time.
+struct OnlineConfig {
+  double rate = 0.0;  // 0 = off
+  double step = 0.02;
+  double low = 0.0, high = 1.0;
+  bool operator==(const OnlineConfig&) const = default;
+};
 struct ThresholdConfig {
   std::string policy = "tradeoff";  // fixed | budget | target | tradeoff
   double value = 0.60;              // of `fixed`
@@ -181,6 +189,8 @@ struct ThresholdConfig {
   double target = 0.1;              // mean drift to reach, of `target`
   double worse_share = 1.0;         // bound on the share of steps made worse; 1 = none
   double worse_confidence = 0.9;    // probability with which it holds
+  double escalate_precision = 0.5;  // of the second output, on validation steps
+  OnlineConfig online = {};
   bool operator==(const ThresholdConfig&) const = default;
 };
 

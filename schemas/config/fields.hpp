@@ -179,6 +179,9 @@ void describe_networks(V& v, C& config) {
     v.field("architecture", config.detector.architecture, Choice{{"linear", "mlp"}}, "network");
     v.field("hidden", config.detector.hidden, IntegerList{1, 8, {1, 4096}, false},
             "widths of the hidden layers of an mlp");
+    v.field("escalate", config.detector.escalate, Any{},
+            "a second output that finds distorted steps which the window does not cover: the "
+            "runtime leaves them as they are and says `escalate`");
   });
   v.section("corrector", "changes of the window's logits, Eq. 12-18", [&] {
     auto& c = config.corrector;
@@ -277,6 +280,16 @@ void describe_config(V& v, C& config) {
             "none");
     v.field("worse_confidence", t.worse_confidence, RealRange{0, 1, true, true},
             "probability with which `worse_share` holds");
+    v.field("escalate_precision", t.escalate_precision, RealRange{0, 1},
+            "least share of distorted and uncovered steps among those that are escalated, on "
+            "validation steps; the threshold of the second output is the lowest that keeps it");
+    v.section("online", "a threshold per sequence that follows a correction rate at run time", [&] {
+      v.field("rate", t.online.rate, RealRange{0, 1}, "share of corrected steps to hold; 0 = off");
+      v.field("step", t.online.step, RealRange{0, 1, true},
+              "how far τ moves: by step x ([corrected] - rate) after every step");
+      v.field("low", t.online.low, RealRange{0, 1}, "least τ");
+      v.field("high", t.online.high, RealRange{0, 1}, "largest τ, at least `low`");
+    });
   });
   v.section("evaluate", "what is measured besides the test split", [&] {
     v.section("retrieval", "answers hidden in prompts of held-out text", [&] {

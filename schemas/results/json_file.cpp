@@ -68,6 +68,8 @@ bool ResultObject::boolean(const char* key) const {
   return at(key).get<bool>();
 }
 
+bool ResultObject::is_null(const char* key) const { return at(key).is_null(); }
+
 std::string ResultObject::text(const char* key) const {
   if (!at(key).is_string()) fail(key, "expected text, got " + shown(at(key)));
   return at(key).get<std::string>();

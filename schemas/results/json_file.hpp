@@ -22,6 +22,7 @@ class ResultObject {
   std::optional<double> optional_number(const char* key) const;  // null is none
   std::int64_t integer(const char* key, std::int64_t low, std::int64_t high) const;
   bool boolean(const char* key) const;
+  bool is_null(const char* key) const;
   std::string text(const char* key) const;
   std::vector<double> numbers_or_nan(const char* key) const;
   std::vector<std::vector<double>> tables_or_nan(const char* key) const;  // rows of numbers
@@ -29,7 +30,7 @@ class ResultObject {
   std::vector<std::string> texts(const char* key) const;
   ResultObject object(const char* key) const;
   std::vector<ResultObject> objects(const char* key) const;  // a list of them
-  std::vector<std::string> keys() const;                   // consumes all
+  std::vector<std::string> keys() const;                     // consumes all
 
   /// IoError when a key was not asked for.
   void finish() const;

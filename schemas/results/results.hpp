@@ -18,7 +18,8 @@
 namespace dgap::schemas {
 
 /// Eq. 4 for one alpha: by surface_k the mean coverage and its lower bound (empty where none was
-/// asked for), by surface_rho the window that it gives, 0 where none up to the cap reaches that rho.
+/// asked for), by surface_rho the window that it gives, 0 where none up to the cap reaches that
+/// rho.
 struct CoverageSlice {
   double alpha = 0, reachable = 0;
   std::vector<double> coverage, lower;
@@ -56,10 +57,15 @@ struct ThresholdCurve {
 /// Bound on the share of a book's steps that a correction makes worse, mean over books
 /// (arXiv:2110.01052; books are the independent units).
 struct WorseBound {
-  std::int64_t books = 0;        // fewer than 20: none of the bounds is given
-  double confidence = 0.9;       // of worse_bound and of `limit`
-  std::optional<double> limit;   // what was asked for
-  std::optional<double> tau;     // the least tau that keeps to `limit`
+  std::int64_t books = 0;       // fewer than 20: none of the bounds is given
+  double confidence = 0.9;      // of worse_bound and of `limit`
+  std::optional<double> limit;  // what was asked for
+  std::optional<double> tau;    // the least tau that keeps to `limit`
+};
+/// The second output's threshold, and what it does to the validation steps.
+struct Escalation {
+  double tau = 1.0;
+  double rate = 0, precision = 0, recall = 0;  // of distorted and uncovered steps; NaN without any
 };
 /// A corrector on the validation steps of one domain: mean KL as decoded, as exported (at tau),
 /// and with every step corrected.
@@ -78,6 +84,7 @@ struct ThresholdResult {
   double drift_before = 0, kl_before = 0;
   WorseBound worse;
   std::map<std::string, DomainFigures> domains;
+  std::optional<Escalation> escalate;  // where the detector has a second output
   ThresholdCurve curve;
 };
 using Thresholds = std::map<std::string, ThresholdResult>;

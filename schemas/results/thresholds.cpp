@@ -71,6 +71,23 @@ std::map<std::string, DomainFigures> domains_from(const ResultObject& object) {
   return domains;
 }
 
+json to_json(const std::optional<Escalation>& e) {
+  if (!e) return nullptr;
+  return {{"tau", e->tau}, {"rate", e->rate}, {"precision", e->precision}, {"recall", e->recall}};
+}
+
+std::optional<Escalation> escalation_from(const ResultObject& threshold) {
+  if (threshold.is_null("escalate")) return std::nullopt;
+  const ResultObject object = threshold.object("escalate");
+  Escalation e;
+  e.tau = object.number("tau");
+  e.rate = object.number_or_nan("rate");
+  e.precision = object.number_or_nan("precision");
+  e.recall = object.number_or_nan("recall");
+  object.finish();
+  return e;
+}
+
 json to_json(const ThresholdResult& r) {
   json curve;
   for (const auto& [name, column] : kColumns) {
@@ -88,6 +105,7 @@ json to_json(const ThresholdResult& r) {
           {"kl_before", r.kl_before},
           {"worse", to_json(r.worse)},
           {"domains", to_json(r.domains)},
+          {"escalate", to_json(r.escalate)},
           {"curve", std::move(curve)}};
 }
 
@@ -104,6 +122,7 @@ ThresholdResult threshold_from(const ResultObject& object) {
   r.kl_before = object.number_or_nan("kl_before");
   r.worse = worse_from(object.object("worse"));
   r.domains = domains_from(object.object("domains"));
+  r.escalate = escalation_from(object);
   const ResultObject curve = object.object("curve");
   for (const auto& [name, column] : kColumns) {
     r.curve.*column = curve.numbers_or_nan(name);

@@ -23,6 +23,11 @@ json number_or_null(const std::optional<double>& value) {
   return value ? json(*value) : json(nullptr);
 }
 
+json to_json(const std::optional<RiskScale>& c) {
+  if (!c) return nullptr;
+  return {{"scale", c->scale}, {"offset", c->offset}};
+}
+
 json to_json(const NetworkInfo& info) {
   return {{"architecture", info.architecture},
           {"inputs", info.inputs},
@@ -32,7 +37,14 @@ json to_json(const NetworkInfo& info) {
           {"constant_risk", info.constant_risk},
           {"form", info.form},
           {"heads", info.heads},
-          {"mass_layers", info.mass_layers}};
+          {"mass_layers", info.mass_layers},
+          {"escalate", info.escalate},
+          {"calibration", to_json(info.calibration)}};
+}
+
+json to_json(const std::optional<CalibrationErrors>& e) {
+  if (!e) return nullptr;
+  return {{"before", e->before}, {"after", e->after}};
 }
 
 json to_json(const TrainingFigures& f) {
@@ -47,7 +59,10 @@ json to_json(const TrainingFigures& f) {
           {"chosen_epoch", f.chosen_epoch},
           {"auc", number_or_null(f.auc)},
           {"kl_before", number_or_null(f.kl_before)},
-          {"kl_after", number_or_null(f.kl_after)}};
+          {"kl_after", number_or_null(f.kl_after)},
+          {"calibration_error", to_json(f.calibration_error)},
+          {"escalate_rate", number_or_null(f.escalate_rate)},
+          {"escalate_auc", number_or_null(f.escalate_auc)}};
 }
 
 std::string choice(const ResultObject& object, const char* key,
@@ -70,6 +85,24 @@ std::optional<double> bounded(const ResultObject& object, const char* key, doubl
   return value;
 }
 
+std::optional<RiskScale> read_risk_scale(const ResultObject& network) {
+  if (network.is_null("calibration")) return std::nullopt;
+  const ResultObject object = network.object("calibration");
+  const RiskScale found{object.number("scale"), object.number("offset")};
+  if (!(found.scale > 0.0))
+    object.fail("scale", "must be above 0, got " + base::number(found.scale));
+  object.finish();
+  return found;
+}
+
+std::optional<CalibrationErrors> read_errors(const ResultObject& figures) {
+  if (figures.is_null("calibration_error")) return std::nullopt;
+  const ResultObject object = figures.object("calibration_error");
+  const CalibrationErrors errors{object.number_or_nan("before"), object.number_or_nan("after")};
+  object.finish();
+  return errors;
+}
+
 NetworkInfo read_info(const ResultObject& object) {
   NetworkInfo info;
   info.architecture =
@@ -82,6 +115,8 @@ NetworkInfo read_info(const ResultObject& object) {
   info.form = choice(object, "form", {"candidate", "window"});
   info.heads = static_cast<int>(object.integer("heads", 0, 64));
   info.mass_layers = static_cast<int>(object.integer("mass_layers", 0, 64));
+  info.escalate = object.boolean("escalate");
+  info.calibration = read_risk_scale(object);
   object.finish();
   return info;
 }
@@ -102,6 +137,9 @@ TrainingFigures read_figures(const ResultObject& object) {
   f.auc = bounded(object, "auc", 0.0, 1.0);
   f.kl_before = bounded(object, "kl_before", 0.0, kLargest);
   f.kl_after = bounded(object, "kl_after", 0.0, kLargest);
+  f.calibration_error = read_errors(object);
+  f.escalate_rate = bounded(object, "escalate_rate", 0.0, 1.0);
+  f.escalate_auc = bounded(object, "escalate_auc", 0.0, 1.0);
   object.finish();
   return f;
 }

@@ -11,6 +11,12 @@
 /// leaves for threshold and bundle (trained.schema.json).
 namespace dgap::schemas {
 
+/// Expected calibration error of a detector's risk on validation steps, before and after
+/// NetworkInfo::calibration, which was found on the same steps.
+struct CalibrationErrors {
+  double before = 0, after = 0;
+};
+
 /// How a network came about. Losses are means over steps; NaN is written as null. A corrector's
 /// validation loss is its divergence alone, without the pairwise and the squared terms.
 struct TrainingFigures {
@@ -24,6 +30,8 @@ struct TrainingFigures {
   std::optional<double> auc;                        // detectors, on validation steps
   /// Correctors: mean KL(reference || .) on validation steps, before and with every step corrected.
   std::optional<double> kl_before, kl_after;
+  std::optional<CalibrationErrors> calibration_error;  // detectors that are not constant
+  std::optional<double> escalate_rate, escalate_auc;   // of the second output, training, validation
 };
 
 struct TrainedNetwork {

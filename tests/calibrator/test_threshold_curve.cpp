@@ -281,5 +281,53 @@ TEST(WorseShare, NothingIsPromisedWithoutBooks) {
   for (const double bound : r.curve.worse_bound) EXPECT_TRUE(std::isnan(bound));
 }
 
+TEST(Escalation, IsTheLowestThresholdThatKeepsThePrecision) {
+  base::Random random(23);
+  Steps steps(800);
+  for (StepOutcome& s : steps) {
+    s.escalation = static_cast<float>(1 + random.below(30)) / 32.0f;  // with ties
+    s.uncovered = random.uniform() < s.escalation * s.escalation;
+  }
+  const auto at = [&](double tau) {
+    double found = 0.0, escalated = 0.0, all = 0.0;
+    for (const StepOutcome& s : steps) {
+      all += s.uncovered, escalated += s.escalation > tau;
+      found += s.uncovered && s.escalation > tau;
+    }
+    return schemas::Escalation{tau, escalated / 800.0, found / escalated, found / all};
+  };
+  for (const double precision : {0.0, 0.4, 0.6, 0.8}) {
+    const schemas::Escalation e = choose_escalation(steps, precision);
+    const schemas::Escalation same = at(e.tau);
+    EXPECT_NEAR(e.precision, same.precision, 1e-12);
+    EXPECT_NEAR(e.recall, same.recall, 1e-12);
+    EXPECT_NEAR(e.rate, same.rate, 1e-12);
+    EXPECT_GE(e.precision, precision);
+    for (int i = 0; i < 64; ++i) {
+      const double lower = i / 64.0;
+      if (lower < e.tau) {
+        EXPECT_TRUE(at(lower).precision < precision || at(lower).rate == e.rate);
+      }
+    }
+  }
+  const schemas::Escalation none = choose_escalation(steps, 1.0);
+  if (none.tau == 1.0) {
+    EXPECT_EQ(none.rate, 0.0);
+  }
+}
+
+TEST(Escalation, EscalatedStepsAreNeverCorrected) {
+  Steps steps = random_steps(300, 20, 0.8, 29);
+  for (std::size_t i = 0; i < steps.size(); i += 3) steps[i].escalated = true;
+  const schemas::ThresholdResult r = choose_threshold(steps, with_policy("tradeoff"));
+  for (StepOutcome& s : steps) s.after = s.escalated ? s.before : s.after;
+  for (std::size_t i = 0; i < r.curve.tau.size(); ++i) {
+    double rate = 0.0;
+    for (const StepOutcome& s : steps) rate += !s.escalated && s.risk > r.curve.tau[i];
+    EXPECT_NEAR(r.curve.rate[i], rate / 300.0, 1e-12);
+    EXPECT_NEAR(r.curve.kl[i], direct(steps, r.curve.tau[i]).kl, 1e-12);
+  }
+}
+
 }  // namespace
 }  // namespace dgap::calibrator

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "evaluator/online.hpp"
+
 namespace dgap::evaluator {
 namespace {
 
@@ -106,6 +108,64 @@ TEST(Figures, ByStepAveragesBuckets) {
   EXPECT_EQ(b["first_step"], nlohmann::json::array({0, 1}));
   EXPECT_DOUBLE_EQ(b["kl"][0].get<double>(), 0.7);
   EXPECT_DOUBLE_EQ(b["kl"][1].get<double>(), 0.1);
+}
+
+TEST(Figures, RiskBeforeItWasCalibrated) {
+  nlohmann::json detector;
+  add_uncalibrated(kSteps, {1.0, 0.0}, detector);  // the identity: the risk itself
+  EXPECT_NEAR(detector["uncalibrated"]["calibration_error"].get<double>(), 1.9 / 4, 1e-6);
+  // logit(.9) = 2 f + 1 etc.: the raw scores by hand.
+  double expected = 0.0;
+  for (const Outcome& o : kSteps) {
+    const double logit = std::log(o.risk / (1.0 - o.risk));
+    expected += std::fabs(1.0 / (1.0 + std::exp(-(logit - 1.0) / 2.0)) - (o.risky ? 1.0 : 0.0)) / 4;
+  }
+  add_uncalibrated(kSteps, {2.0, 1.0}, detector);  // .73, .48, .17, .23: a bin each
+  EXPECT_NEAR(detector["uncalibrated"]["calibration_error"].get<double>(), expected, 1e-6);
+}
+
+TEST(Figures, EscalatedSteps) {
+  EXPECT_FALSE(figures(kSteps, 0.5)["escalate"].contains("auc"));
+  std::vector<Outcome> steps = kSteps;
+  const float scores[] = {0.9f, 0.6f, 0.7f, 0.1f};
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    steps[i].escalation = scores[i];
+    steps[i].escalated = scores[i] > 0.5f;
+    steps[i].uncovered = i == 0 || i == 2 || i == 3;
+  }
+  const nlohmann::json f = figures(steps, 0.5)["escalate"];
+  EXPECT_DOUBLE_EQ(f["rate"].get<double>(), 0.75);
+  EXPECT_DOUBLE_EQ(f["precision"].get<double>(), 2.0 / 3.0);
+  EXPECT_DOUBLE_EQ(f["recall"].get<double>(), 2.0 / 3.0);
+  EXPECT_DOUBLE_EQ(f["auc"].get<double>(), 2.0 / 3.0);
+  EXPECT_NEAR(f["calibration_error"].get<double>(), (0.1 + 0.6 + 0.3 + 0.9) / 4, 1e-6);
+}
+
+/// Two books, one unit each: a budget of one half, tau moving by a quarter per miss.
+TEST(Figures, OnlineRateBesideTheFixedThreshold) {
+  std::vector<Outcome> steps;
+  for (const float risk : {0.9f, 0.7f, 0.8f, 0.2f})
+    steps.push_back(step(1.0, 0.5, 2.0, risk, true));
+  steps.push_back(step(1.0, 0.5, 2.0, 0.4f, true));
+  steps.push_back(step(2.0, 0.5, 2.0, 0.45f, true));
+  steps.back().escalated = true;
+  schemas::TracePart trace;
+  trace.units.resize(2);
+  trace.units[0].book = "a", trace.units[0].steps = 4;
+  trace.units[1].book = "b", trace.units[1].steps = 2, trace.units[1].first_step = 4;
+  const nlohmann::json f = online_figures(trace, steps, 0.5, {0.5, 0.5, 0.0, 1.0});
+  // a: tau .5 (corrected) .75 (not) .5 (corrected) .75 (not); fixed corrects three of four.
+  EXPECT_DOUBLE_EQ(f["by_book"]["a"]["online"]["correction_rate"].get<double>(), 0.5);
+  EXPECT_DOUBLE_EQ(f["by_book"]["a"]["fixed"]["correction_rate"].get<double>(), 0.75);
+  EXPECT_DOUBLE_EQ(f["by_book"]["a"]["online"]["kl"].get<double>(), 0.75);
+  EXPECT_DOUBLE_EQ(f["by_book"]["a"]["fixed"]["kl"].get<double>(), 0.625);
+  // b: tau .5 (not) .25 (would, but it is escalated).
+  EXPECT_DOUBLE_EQ(f["by_book"]["b"]["online"]["correction_rate"].get<double>(), 0.0);
+  EXPECT_DOUBLE_EQ(f["online"]["correction_rate"].get<double>(), 2.0 / 6.0);
+  EXPECT_DOUBLE_EQ(f["online"]["rate_error"].get<double>(), (0.0 + 0.5) / 2);
+  EXPECT_DOUBLE_EQ(f["fixed"]["rate_error"].get<double>(), (0.25 + 0.5) / 2);
+  EXPECT_DOUBLE_EQ(f["kl_quantized"].get<double>(), 7.0 / 6.0);
+  EXPECT_EQ(f["budget"], 0.5);
 }
 
 }  // namespace

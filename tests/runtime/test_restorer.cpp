@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <memory>
@@ -487,6 +488,51 @@ TEST(Bundle, WindowMayBeTheVocabularyAndNoMore) {
   ASSERT_EQ(dgap_restorer_restore(all.restorer("always"), &view, &result), DGAP_OK);
   EXPECT_EQ(result.window, 21);
   EXPECT_THROW(Handles(test::toy_bundle(21, 64)), base::FailedError);
+}
+
+/// A controller per sequence: tau follows the rate, and each has a state of its own.
+TEST_F(RestorerTest, ControllersMoveTauPerSequence) {
+  bundle_.precisions.at("mlp").online = schemas::OnlineRate{0.25, 0.05, 0.1, 0.9};
+  Handles handles(bundle_);
+  dgap_restorer* const restorer = handles.restorer("mlp");
+  dgap_controller *one = nullptr, *other = nullptr, *none = nullptr;
+  ASSERT_EQ(dgap_controller_create(handles.handle, "mlp", &one), DGAP_OK) << dgap_last_error();
+  ASSERT_EQ(dgap_controller_create(handles.handle, "mlp", &other), DGAP_OK);
+  EXPECT_EQ(dgap_controller_create(handles.handle, "linear", &none), DGAP_UNSUPPORTED);
+  EXPECT_THAT(dgap_last_error(), HasSubstr("threshold.online.rate"));
+  EXPECT_EQ(dgap_controller_create(handles.handle, "x", &none), DGAP_INVALID_ARGUMENT);
+  EXPECT_EQ(none, nullptr);
+
+  ASSERT_EQ(dgap_restorer_set_controller(restorer, one), DGAP_OK);
+  base::Random random(8);
+  double tau = 0.5;
+  int corrected = 0;
+  for (int r = 0; r < 300; ++r) {
+    std::vector<float> row = test::random_row(kVocabulary, 3, 0, random), copy = row;
+    dgap_result scored{};
+    const dgap_logits view = view_of(copy, kVocabulary);
+    ASSERT_EQ(dgap_controller_tau(one), tau);
+    ASSERT_EQ(dgap_restorer_score(restorer, &view, &scored), DGAP_OK);  // observes nothing
+    ASSERT_EQ(dgap_controller_tau(one), tau);
+    const dgap_result result = restore(restorer, row);
+    ASSERT_EQ(result.verdict, result.risk > tau ? DGAP_RESTORE : DGAP_KEEP);
+    ASSERT_EQ(scored.verdict, result.verdict);
+    corrected += result.verdict == DGAP_RESTORE;
+    tau = std::clamp(tau + 0.05 * ((result.verdict == DGAP_RESTORE ? 1.0 : 0.0) - 0.25), 0.1, 0.9);
+  }
+  EXPECT_GT(corrected, 30);
+  EXPECT_LT(corrected, 150);
+  EXPECT_EQ(dgap_controller_tau(other), 0.5);
+  dgap_controller_reset(one);
+  EXPECT_EQ(dgap_controller_tau(one), 0.5);
+  EXPECT_EQ(dgap_restorer_set_controller(restorer, nullptr), DGAP_OK);
+  std::vector<float> row = test::random_row(kVocabulary, 3, 0, random);
+  restore(restorer, row);
+  EXPECT_EQ(dgap_controller_tau(one), 0.5);
+  EXPECT_EQ(dgap_restorer_set_controller(nullptr, one), DGAP_INVALID_ARGUMENT);
+  dgap_controller_destroy(one);
+  dgap_controller_destroy(other);
+  dgap_controller_destroy(nullptr);
 }
 
 }  // namespace

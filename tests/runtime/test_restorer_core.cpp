@@ -1,14 +1,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
+#include <functional>
 #include <thread>
 
 #include "base/error.hpp"
 #include "base/half.hpp"
 #include "base/random.hpp"
+#include "runtime/features.hpp"
 #include "runtime/restorer.hpp"
+#include "runtime/window.hpp"
 #include "tests/runtime/counting_new.hpp"
 #include "tests/runtime/level.hpp"
 #include "tests/runtime/rows.hpp"
@@ -41,6 +46,58 @@ TEST(Restorer, AllocatesNothingAfterCreation) {
       context.roll_back(1);
       EXPECT_EQ(test::allocations(), before) << name << " " << row.name;
     }
+  }
+}
+
+/// The order of verdicts: rejected, escalate, restore, keep.
+TEST(Restorer, EscalatesBeforeItRestores) {
+  schemas::Bundle bundle = test::toy_bundle(kVocabulary, kWindow);
+  constexpr std::int64_t kRows = 200;
+  base::Random random(6);
+  const std::vector<float> rows = test::random_row(kVocabulary * kRows, 3, 0, random);
+  std::vector<float> edited;
+  const auto run = [&](const char* precision) {
+    edited = rows;
+    edited[0] = std::nanf("");  // the first row is rejected
+    std::vector<dgap_result> results(kRows);
+    Restorer restorer(bundle, precision);
+    restorer.run({edited.data(), DGAP_F32, kRows, kVocabulary, kVocabulary * 4, 4}, true,
+                 results.data());
+    return results;
+  };
+  const std::vector<dgap_result> plain = run("mlp");
+  schemas::PrecisionEntry& entry = bundle.precisions.at("mlp");
+  entry.detector.escalate = true;
+  test::add_network(bundle.tensors, "mlp.detector.escalate", kDetectorWidth, {8, 4}, 9);
+  EXPECT_EQ(run("mlp")[7].verdict, plain[7].verdict);  // no threshold: as without
+
+  entry.escalate_tau = 0.5;
+  const Detector detector(entry.detector, bundle.tensors);
+  std::vector<float> scratch(detector.scratch_floats()), phi(kDetectorWidth);
+  int escalated = 0;
+  const std::vector<dgap_result> results = run("mlp");
+  EXPECT_EQ(results[0].verdict, DGAP_REJECTED);
+  for (std::int64_t r = 1; r < kRows; ++r) {
+    const auto row = std::span(rows).subspan(r * kVocabulary, kVocabulary);
+    const RowStatistics statistics = row_statistics(row);
+    std::vector<float> window(row.begin(), row.end());
+    std::sort(window.begin(), window.end(), std::greater<>());
+    window.resize(kWindow);
+    detector_features(window, statistics.lse, statistics.entropy, phi.data());
+    const bool expected = detector.escalation(phi.data(), scratch.data()) > 0.5f;
+    EXPECT_EQ(results[r].verdict, expected ? DGAP_ESCALATE : plain[r].verdict);
+    EXPECT_EQ(results[r].risk, plain[r].risk);
+    if (!expected) continue;
+    ++escalated;
+    EXPECT_TRUE(std::equal(row.begin(), row.end(), edited.begin() + r * kVocabulary));
+  }
+  EXPECT_GT(escalated, 10);
+  EXPECT_LT(escalated, kRows - 10);
+  entry.mode = "off";  // nothing is corrected, but what cannot be is still named
+  const std::vector<dgap_result> off = run("mlp");
+  for (std::int64_t r = 1; r < kRows; ++r) {
+    const bool same = results[r].verdict == DGAP_ESCALATE;
+    EXPECT_EQ(off[r].verdict, same ? DGAP_ESCALATE : DGAP_KEEP);
   }
 }
 

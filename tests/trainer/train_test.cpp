@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/stop.hpp"
+#include "runtime/features.hpp"
 #include "runtime/models.hpp"
 #include "schemas/results/results.hpp"
 #include "schemas/results/trained.hpp"
@@ -141,6 +142,53 @@ TEST(TrainDetector, FindsWhatMakesStepsRisky) {
   EXPECT_EQ(trained.info.layers, 3);
   EXPECT_GT(trained.figures.positive_rate, 0.1);
   EXPECT_LT(trained.figures.positive_rate, 0.9);
+}
+
+TEST(TrainDetector, IsCalibratedAndRecordsHow) {
+  schemas::Config config = testing::make_config();
+  config.training.positive_weight = 5.0;  // an output that overstates the risk
+  testing::TraceOptions options;
+  options.units = 12;
+  const PrecisionData data = data_of(config, options);
+  Warnings progress;
+  const auto trained = train_detector(config, data, progress);
+  ASSERT_TRUE(trained.info.calibration.has_value());
+  EXPECT_GT(trained.info.calibration->scale, 0.0);
+  EXPECT_LT(trained.info.calibration->offset, 0.0);
+  EXPECT_LT(trained.figures.calibration_error->after, trained.figures.calibration_error->before);
+  // What is served has it: mean risk and share of risky steps agree.
+  const runtime::Detector detector(trained.info, trained.tensors);
+  std::vector<float> scratch(detector.scratch_floats());
+  double risk = 0.0, risky = 0.0;
+  for (std::int64_t step = 0; step < data.validation.steps; ++step) {
+    risk += detector.risk(data.validation.features.data() + step * runtime::kDetectorWidth,
+                          scratch.data());
+    risky += data.validation.label[step];
+  }
+  EXPECT_NEAR(risk / static_cast<double>(data.validation.steps),
+              risky / static_cast<double>(data.validation.steps), 0.02);
+}
+
+TEST(TrainDetector, SecondOutputFindsUncoveredSteps) {
+  schemas::Config config = testing::make_config();
+  config.detector.escalate = true;
+  config.labels.rho_c = 0.75;  // beyond many windows' reach
+  testing::TraceOptions options;
+  options.units = 12;
+  const PrecisionData data = data_of(config, options);
+  Warnings progress;
+  const auto trained = train_detector(config, data, progress);
+  ASSERT_TRUE(trained.info.escalate) << ::testing::PrintToString(progress.messages);
+  EXPECT_GT(*trained.figures.escalate_auc, 0.7);
+  EXPECT_GT(*trained.figures.escalate_rate, 0.0);
+  EXPECT_EQ(progress.advanced, 2 * config.training.epochs);
+  EXPECT_TRUE(trained.tensors.contains("A.detector.escalate.0.weight"));
+
+  config.labels.rho_c = 0.0;  // everything is covered
+  Warnings again;
+  const auto none = train_detector(config, data_of(config, options), again);
+  EXPECT_FALSE(none.info.escalate);
+  EXPECT_THAT(again.messages.back(), HasSubstr("the detector has no second output"));
 }
 
 TEST(TrainDetector, LinearIsOneLayer) {

@@ -23,6 +23,7 @@ extern "C" {
 
 typedef struct dgap_bundle dgap_bundle;     /* an opened bundle; immutable, shared by threads */
 typedef struct dgap_context dgap_context;   /* the token ids of one sequence; one thread at a time */
+typedef struct dgap_controller dgap_controller; /* correction rate of one sequence; one thread */
 typedef struct dgap_restorer dgap_restorer; /* one precision of a bundle, with scratch: one per thread */
 
 typedef enum dgap_status {
@@ -39,8 +40,8 @@ typedef enum dgap_dtype { DGAP_F32 = 0, DGAP_F16 = 1, DGAP_BF16 = 2 } dgap_dtype
 typedef enum dgap_verdict {
   DGAP_KEEP = 0,     /* risk <= tau: the row is as it was */
   DGAP_RESTORE = 1,  /* the window was corrected */
-  DGAP_ESCALATE = 2, /* distorted and not covered: the row is as it was; fall back to something else.
-                        Bundles of format 1.0 never give it */
+  DGAP_ESCALATE = 2, /* distorted and not covered, by the detector's second output where the bundle has
+                        one, before restore and keep: the row is as it was; fall back to something else */
   DGAP_REJECTED = 3  /* NaN, +inf, no finite logit, or no finite result: the row is as it was */
 } dgap_verdict;
 
@@ -112,6 +113,21 @@ DGAP_API dgap_status dgap_context_accept(dgap_context* context, const int32_t* i
 /* Takes back the last `count` ids, as if they had never been accepted. */
 DGAP_API dgap_status dgap_context_roll_back(dgap_context* context, int64_t count);
 DGAP_API int64_t dgap_context_length(const dgap_context* context); /* 0 for NULL */
+
+/* Holds the share of corrected rows of one sequence near the bundle's online rate by moving tau within
+ * the bundle's bounds: after every row of dgap_restorer_restore tau += step x ([corrected] - rate).
+ * DGAP_UNSUPPORTED where the precision has no online rate, or no threshold that could follow it. It
+ * outlives the bundle if need be. */
+DGAP_API dgap_status dgap_controller_create(const dgap_bundle* bundle, const char* precision,
+                                            dgap_controller** controller);
+DGAP_API void dgap_controller_destroy(dgap_controller* controller); /* NULL is fine */
+/* Back to the bundle's tau: a new sequence begins. */
+DGAP_API void dgap_controller_reset(dgap_controller* controller);
+DGAP_API double dgap_controller_tau(const dgap_controller* controller); /* of the next row */
+/* From now on the restorer's rows are those of the controller's sequence, in order (call it anew before
+ * rows of another sequence); NULL: the bundle's tau again. The controller must live until then.
+ * Restorers of mode "always" and "off" take no notice of it. */
+DGAP_API dgap_status dgap_restorer_set_controller(dgap_restorer* restorer, dgap_controller* controller);
 
 #ifdef __cplusplus
 }

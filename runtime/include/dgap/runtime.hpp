@@ -100,6 +100,28 @@ class Context {
   std::unique_ptr<dgap_context, Destroy> context_;
 };
 
+/// The correction rate of one sequence, held by moving tau. One thread at a time.
+class Controller {
+ public:
+  Controller(const Bundle& bundle, const std::string& precision) {
+    dgap_controller* controller = nullptr;
+    detail::check(dgap_controller_create(bundle.handle(), precision.c_str(), &controller));
+    controller_.reset(controller);
+  }
+
+  void reset() noexcept { dgap_controller_reset(controller_.get()); }
+  double tau() const noexcept { return dgap_controller_tau(controller_.get()); }
+  dgap_controller* handle() noexcept { return controller_.get(); }
+
+ private:
+  struct Destroy {
+    void operator()(dgap_controller* controller) const noexcept {
+      dgap_controller_destroy(controller);
+    }
+  };
+  std::unique_ptr<dgap_controller, Destroy> controller_;
+};
+
 /// One precision of a bundle, with the scratch of one thread. The bundle may be closed before it.
 class Restorer {
  public:
@@ -132,6 +154,12 @@ class Restorer {
     }
     detail::check(dgap_restorer_restore_in_context(restorer_.get(), contexts.data(), &logits,
                                                    results.data()));
+  }
+
+  /// From now on rows are those of this controller's sequence; nullptr: the bundle's tau again.
+  void set_controller(Controller* controller) {
+    dgap_controller* const handle = controller == nullptr ? nullptr : controller->handle();
+    detail::check(dgap_restorer_set_controller(restorer_.get(), handle));
   }
 
   /// One contiguous row of f32.

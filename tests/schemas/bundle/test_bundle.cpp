@@ -121,6 +121,29 @@ TEST_F(BundleTest, MissingParentIsNamed) {
   }
 }
 
+TEST_F(BundleTest, SecondOutputCalibrationAndOnlineRateComeBack) {
+  PrecisionEntry& entry = bundle_.precisions.at("mlp");
+  entry.detector.escalate = true;
+  entry.detector.calibration = RiskScale{0.75, -1.5};
+  entry.escalate_tau = 0.625;
+  entry.online = OnlineRate{0.25, 0.05, 0.1, 0.9};
+  test::add_network(bundle_.tensors, "mlp.detector.escalate", kDetectorInputs1, {5, 3}, 4);
+  write(bundle_);
+  const Bundle read = read_bundle(place());
+  const PrecisionEntry& back = read.precisions.at("mlp");
+  EXPECT_EQ(read.required_features, std::vector<std::string>{"escalate"});
+  EXPECT_TRUE(back.detector.escalate);
+  EXPECT_EQ(back.escalate_tau, 0.625);
+  ASSERT_TRUE(back.detector.calibration && back.online);
+  EXPECT_EQ(back.detector.calibration->scale, 0.75);
+  EXPECT_EQ(back.detector.calibration->offset, -1.5);
+  EXPECT_EQ(back.online->rate, 0.25);
+  EXPECT_EQ(back.online->step, 0.05);
+  EXPECT_EQ(back.online->low, 0.1);
+  EXPECT_EQ(back.online->high, 0.9);
+  EXPECT_TRUE(read.tensors.contains("mlp.detector.escalate.2.bias"));
+}
+
 TEST_F(BundleTest, ThresholdMayBeMissingWhereItDecidesNothing) {
   for (auto& [name, entry] : bundle_.precisions) entry.mode = "always";
   bundle_.precisions.at("mlp").tau = std::numeric_limits<double>::infinity();
@@ -195,7 +218,30 @@ TEST_F(BundleTest, WritesNothingThatWouldNotBeRead) {
        [](Bundle& b) { b.precisions.at("window").corrector.form = "candidate"; }},
       {"window.corrector.shape.mean: has shape [532]; expected [500]",
        [](Bundle& b) { b.precisions.at("window").window = 15; }},
-      {"required_features: \"escalate\"", [](Bundle& b) { b.required_features = {"escalate"}; }},
+      {"required_features: \"telepathy\"", [](Bundle& b) { b.required_features = {"telepathy"}; }},
+      {"mlp.detector.escalate.mean is missing",
+       [](Bundle& b) { b.precisions.at("mlp").detector.escalate = true; }},
+      {"detector.escalate: is true, but there is no network",
+       [](Bundle& b) {
+         NetworkInfo& detector = b.precisions.at("mlp").detector;
+         detector.architecture = "constant", detector.layers = 0, detector.escalate = true;
+       }},
+      {"calibration.scale: is 0",
+       [](Bundle& b) {
+         b.precisions.at("mlp").detector.calibration = RiskScale{0.0, 0.0};
+       }},
+      {"calibration.offset: is null",
+       [](Bundle& b) {
+         b.precisions.at("mlp").detector.calibration = RiskScale{1.0, kNaN};
+       }},
+      {"online.step: is 0",
+       [](Bundle& b) {
+         b.precisions.at("mlp").online = OnlineRate{0.3, 0.0, 0.0, 1.0};
+       }},
+      {"online.high: is 0.2",
+       [](Bundle& b) {
+         b.precisions.at("mlp").online = OnlineRate{0.3, 0.1, 0.4, 0.2};
+       }},
       {"features.version: is 2", [](Bundle& b) { b.features_version = 2; }},
       {"features.names: has 19", [](Bundle& b) { b.feature_names.pop_back(); }},
       {"tokenizer_sha256: is \"\"", [](Bundle& b) { b.base_model.tokenizer_sha256.clear(); }},

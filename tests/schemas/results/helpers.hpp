@@ -8,6 +8,7 @@
 #include "base/files.hpp"
 #include "schemas/results/allocations.hpp"
 #include "schemas/results/results.hpp"
+#include "schemas/results/trained.hpp"
 #include "tests/testing/temporary_folder.hpp"
 
 namespace dgap::schemas {
@@ -62,9 +63,26 @@ inline Thresholds some_thresholds() {
   r.worse = {25, 0.95, 0.2, 0.5};
   r.raised_from = 0.25;
   r.domains["code"] = {7, 0.5, 0.4, 0.6, 0.01, true};
+  r.escalate = Escalation{0.75, 0.125, 0.5, std::numeric_limits<double>::quiet_NaN()};
   ThresholdResult empty;
   empty.policy = "fixed";
   return {{"K1V1", r}, {"K4V4", empty}};
+}
+
+/// A detector with a second output.
+inline TrainedNetwork some_detector() {
+  TrainedNetwork t;
+  t.key = "k/K1V1";
+  t.info.architecture = "linear", t.info.tensors = "K1V1.detector", t.info.layers = 1;
+  t.info.escalate = true, t.info.calibration = RiskScale{0.75, -1.25};
+  for (const char* prefix : {"K1V1.detector", "K1V1.detector.escalate"}) {
+    t.tensors[prefix + std::string(".0.weight")] = {{1, 2}, {0.5f, -0.25f}};
+  }
+  t.figures.train_loss = t.figures.validation_loss = {0.5, 0.25};
+  t.figures.auc = 0.875;
+  t.figures.calibration_error = CalibrationErrors{0.25, 0.125};
+  t.figures.escalate_rate = 0.0625, t.figures.escalate_auc = 0.75;
+  return t;
 }
 
 inline Sensitivity some_sensitivity() {

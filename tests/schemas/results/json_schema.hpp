@@ -53,6 +53,7 @@ class JsonSchema {
     if (keyword == "const") return ok(v == rule);
     if (keyword == "enum") return ok(std::find(rule.begin(), rule.end(), v) != rule.end());
     if (keyword == "minimum") return ok(!v.is_number() || v >= rule);
+    if (keyword == "exclusiveMinimum") return ok(!v.is_number() || v > rule);
     if (keyword == "maximum") return ok(!v.is_number() || v <= rule);
     if (keyword == "minLength")
       return ok(!v.is_string() || v.get<std::string>().size() >= rule.get<std::size_t>());

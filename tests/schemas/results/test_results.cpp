@@ -119,6 +119,13 @@ TEST(Thresholds, RoundTripWithNonFiniteNumbers) {
   EXPECT_TRUE(std::isnan(b.curve.perplexity[1]));  // infinity is written as null
   EXPECT_THAT(base::read_file(folder / "t.json"), Not(HasSubstr("inf")));
   EXPECT_EQ(read.at("K4V4").mode, "threshold");
+  const auto &escalate = thresholds.at("K1V1").escalate, &found = read.at("K1V1").escalate;
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->tau, escalate->tau);
+  EXPECT_EQ(found->rate, escalate->rate);
+  EXPECT_EQ(found->precision, escalate->precision);
+  EXPECT_TRUE(std::isnan(found->recall));
+  EXPECT_FALSE(read.at("K4V4").escalate.has_value());
 }
 
 TEST(Results, ColumnsOfDifferentLengthsAreNotWritten) {
@@ -188,6 +195,28 @@ TEST(Results, FilesThatAreNoObjects) {
     EXPECT_THROW(read_thresholds(folder / "x.json"), base::IoError) << text;
   }
   EXPECT_THROW(read_windows(folder / "none.json"), base::IoError);
+}
+
+TEST(Trained, RoundTrip) {
+  const TemporaryFolder folder;
+  const TrainedNetwork a = some_detector();
+  write_trained(folder.path(), "K1V1", a);
+  const TrainedNetwork b = read_trained(folder.path(), "K1V1");
+  EXPECT_EQ(b.key, a.key);
+  EXPECT_TRUE(b.info.escalate);
+  ASSERT_TRUE(b.info.calibration && b.figures.calibration_error);
+  EXPECT_EQ(b.info.calibration->scale, 0.75);
+  EXPECT_EQ(b.info.calibration->offset, -1.25);
+  EXPECT_EQ(b.figures.calibration_error->before, 0.25);
+  EXPECT_EQ(b.figures.calibration_error->after, 0.125);
+  EXPECT_EQ(b.figures.escalate_rate, 0.0625);
+  EXPECT_EQ(b.figures.escalate_auc, 0.75);
+  EXPECT_EQ(b.tensors.size(), 2u);
+
+  std::string text = base::read_file(folder / "K1V1.json");
+  text.replace(text.find("0.75,"), 4, "-1.0");
+  base::write_file_atomically(folder / "K1V1.json", text);
+  EXPECT_THAT(refusal([&] { read_trained(folder.path(), "K1V1"); }), HasSubstr("K1V1.json"));
 }
 
 }  // namespace

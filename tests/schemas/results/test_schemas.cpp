@@ -21,6 +21,10 @@ TEST(ResultSchemas, AcceptWhatIsWritten) {
   EXPECT_EQ(schema("threshold.schema.json").check(json::parse(base::read_file(folder / "t.json"))),
             "");
 
+  write_trained(folder.path(), "K1V1", some_detector());
+  EXPECT_EQ(schema("trained.schema.json").check(json::parse(base::read_file(folder / "K1V1.json"))),
+            "");
+
   Config config;
   config.run.dir = folder.path().string();
   std::filesystem::create_directories(config.run_directory());
