@@ -24,14 +24,18 @@ Json network(const schemas::NetworkInfo& n, const schemas::Tensors& tensors) {
 }
 
 Json precision(const schemas::PrecisionEntry& p, const schemas::Tensors& tensors) {
-  return {{"window", p.window},
-          {"coverage", p.coverage_mean},
-          {"mode", p.mode},
-          {"tau", p.tau},
-          {"policy", p.threshold_policy},
-          {"positive_rate", p.positive_rate},
-          {"detector", network(p.detector, tensors)},
-          {"corrector", network(p.corrector, tensors)}};
+  Json object = {{"window", p.window},
+                 {"coverage", p.coverage_mean},
+                 {"mode", p.mode},
+                 {"tau", p.tau},
+                 {"policy", p.threshold_policy},
+                 {"positive_rate", p.positive_rate},
+                 {"detector", network(p.detector, tensors)},
+                 {"corrector", network(p.corrector, tensors)}};
+  if (p.window_mass < 1.0) object["window_mass"] = p.window_mass;
+  if (p.escalate_tau) object["escalate_tau"] = *p.escalate_tau;
+  if (p.online) object["online_rate"] = p.online->rate;
+  return object;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "calibrator/adaptive_window.hpp"
 #include "calibrator/calibrator.hpp"
 #include "calibrator/coverage_surface.hpp"
 #include "calibrator/validation_traces.hpp"
@@ -166,6 +167,24 @@ schemas::WindowResult choose_window(const std::string& precision, const Coverage
   return result;
 }
 
+/// Windows of a size per step, where window.adaptive asks for them: another pass.
+void add_adaptive_windows(const ValidationTraces& traces, const schemas::Config& config,
+                          std::vector<schemas::WindowResult>& results, base::Progress& progress) {
+  if (config.window.adaptive == 0.0) return;
+  std::vector<AdaptiveCurve> curves;
+  for (const schemas::WindowResult& r : results) curves.emplace_back(r.alpha, r.window);
+  statistics::ClusterNumbers numbers(traces.books());
+  traces.for_each_part(true, [&](const schemas::TracePart& part, const auto& steps) {
+    const std::vector<Site> sites = sites_of(part, steps, &numbers);
+    for (std::size_t p = 0; p < curves.size(); ++p) curves[p].add(part, p, sites);
+    progress.advance(1);
+  });
+  for (std::size_t p = 0; p < curves.size(); ++p) {
+    results[p].adaptive = curves[p].choose(config.window.adaptive, config.window.confidence,
+                                           kResamples, config.run.seed);
+  }
+}
+
 /// What every validation step says about the chosen window.
 struct StepFigures {
   std::vector<double> coverage;
@@ -180,7 +199,7 @@ std::vector<StepFigures> step_figures(const ValidationTraces& traces, const sche
   traces.for_each_part(true, [&](const schemas::TracePart& part, const auto& steps) {
     for (std::size_t p = 0; p < windows.size(); ++p) {
       for (const std::int64_t step : steps) {
-        window.assign(part, p, step, windows[p].alpha, windows[p].window);
+        window.assign(part, p, step, windows[p].alpha, windows[p].window, windows[p].window_mass());
         all[p].coverage.push_back(window.coverage());
         all[p].positive += window.risky(config.labels.epsilon, config.labels.rho_c);
         all[p].uncovered += window.uncovered(config.labels.epsilon, config.labels.rho_c);
@@ -209,7 +228,8 @@ void calibrate(const schemas::Config& config, base::Progress& progress) {
   if (stage.done()) return progress.info("calibrate: up to date");
 
   const ValidationTraces traces(config);
-  progress.begin("calibrate", 2 * traces.parts(), "parts");
+  const std::int64_t passes = config.window.adaptive > 0.0 ? 3 : 2;
+  progress.begin("calibrate", passes * traces.parts(), "parts");
   if (config.window.confidence > 0.0 && traces.books() < statistics::kEnoughBooks) {
     progress.warn(
         "fewer than 20 validation books: the coverage bound resamples sites and is approximate");
@@ -219,6 +239,7 @@ void calibrate(const schemas::Config& config, base::Progress& progress) {
     results.push_back(
         choose_window(traces.precisions()[results.size()], surface, config, progress));
   }
+  add_adaptive_windows(traces, config, results, progress);
   std::vector<StepFigures> figures = step_figures(traces, config, results, progress);
   schemas::Windows windows;
   for (std::size_t p = 0; p < results.size(); ++p) {

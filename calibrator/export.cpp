@@ -108,6 +108,7 @@ schemas::PrecisionEntry precision_entry(const schemas::Config& config,
   schemas::PrecisionEntry entry;
   entry.scheme_json = schemas::to_json(scheme).dump();
   entry.window = window.window;
+  entry.window_mass = window.window_mass();
   entry.alpha = window.alpha;
   entry.rho_k = window.rho_k;
   entry.coverage_mean = window.coverage_mean;

@@ -31,7 +31,8 @@ class Networks {
         corrector_(corrector.info, corrector.tensors),
         escalates_(detector.info.escalate),
         alpha_(window.alpha),
-        window_(window.window) {}
+        window_(window.window),
+        mass_(window.window_mass()) {}
 
   bool escalates() const { return escalates_; }
 
@@ -53,7 +54,7 @@ class Networks {
   StepOutcome outcome(const schemas::TracePart& part, std::size_t precision, std::int64_t step,
                       const schemas::LabelsConfig& labels, Scratch& scratch) const {
     statistics::StepWindow& window = scratch.window;
-    window.assign(part, precision, step, alpha_, window_);
+    window.assign(part, precision, step, alpha_, window_, mass_);
     const std::span<const float> logits = window.logits();
     float* const phi = scratch.phi.data();
     StepOutcome outcome;
@@ -81,6 +82,7 @@ class Networks {
   bool escalates_;
   double alpha_;
   int window_;
+  double mass_;
 };
 
 void append_outcomes(const Networks& networks, const schemas::TracePart& part,

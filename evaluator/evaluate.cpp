@@ -69,6 +69,9 @@ void evaluate_precision(const schemas::Config& config, const schemas::TraceSet& 
   if (const auto& online = entry->second.online; online && entry->second.mode == "threshold") {
     figure["online"] = online_figures(trace, all, entry->second.tau, *online);
   }
+  if (entry->second.window_mass < 1.0) {
+    figure["adaptive_window"] = adaptive_figures(all, entry->second.window);
+  }
   const schemas::PrecisionInfo& info = trace.precisions.front();
   figure["bits_per_element"] = {{"key", info.bits_per_element_key},
                                 {"value", info.bits_per_element_value},

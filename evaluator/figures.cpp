@@ -66,7 +66,13 @@ void add_draws(std::vector<Figure>& list, const std::string& group, Draws Outcom
   });
 }
 
-std::vector<Figure> all_figures(double tau) {
+/// Without a second output, whose score is never 0 everywhere, there is nothing to say of it.
+bool escalates(std::span<const Outcome> outcomes) {
+  return std::any_of(outcomes.begin(), outcomes.end(),
+                     [](const Outcome& o) { return o.escalation > 0.0f; });
+}
+
+std::vector<Figure> all_figures(std::span<const Outcome> outcomes, double tau) {
   const auto fires = [tau](const Outcome& o) { return static_cast<double>(o.risk) > tau; };
   std::vector<Figure> list;
   list.push_back({"reference", "perplexity", [](const Outcome& o) { return o.reference_nll; }, nullptr, true});
@@ -89,11 +95,13 @@ std::vector<Figure> all_figures(double tau) {
                   [](const Outcome& o) { return o.always.kl > o.quantized.kl ? 1.0 : 0.0; }});
   list.push_back({"detector", "precision", [](const Outcome& o) { return o.risky ? 1.0 : 0.0; }, fires});
   list.push_back({"detector", "recall", [fires](const Outcome& o) { return fires(o) ? 1.0 : 0.0; }, is_risky});
-  list.push_back({"escalate", "rate", [](const Outcome& o) { return o.escalated ? 1.0 : 0.0; }});
-  list.push_back({"escalate", "precision", [](const Outcome& o) { return o.uncovered ? 1.0 : 0.0; },
-                  is_escalated});
-  list.push_back({"escalate", "recall", [](const Outcome& o) { return o.escalated ? 1.0 : 0.0; },
-                  is_uncovered});
+  if (escalates(outcomes)) {
+    list.push_back({"escalate", "rate", [](const Outcome& o) { return o.escalated ? 1.0 : 0.0; }});
+    list.push_back({"escalate", "precision",
+                    [](const Outcome& o) { return o.uncovered ? 1.0 : 0.0; }, is_escalated});
+    list.push_back({"escalate", "recall", [](const Outcome& o) { return o.escalated ? 1.0 : 0.0; },
+                    is_uncovered});
+  }
   list.push_back({"coverage", "mean", [](const Outcome& o) { return o.coverage; }});
   list.push_back({"", "positive_rate", [](const Outcome& o) { return o.risky ? 1.0 : 0.0; }});
   list.push_back({"", "low_coverage_rate", [](const Outcome& o) { return o.covered ? 0.0 : 1.0; }});
@@ -142,12 +150,6 @@ void add_probability(std::span<const Outcome> outcomes, float Outcome::*score, b
   object["reliability"] = to_json(r);
 }
 
-/// Without a second output, whose score is never 0 everywhere, there is nothing to say of it.
-bool escalates(std::span<const Outcome> outcomes) {
-  return std::any_of(outcomes.begin(), outcomes.end(),
-                     [](const Outcome& o) { return o.escalation > 0.0f; });
-}
-
 json coverage_quantiles(std::span<const Outcome> outcomes) {
   std::vector<double> values;
   for (const Outcome& o : outcomes) values.push_back(o.coverage);
@@ -187,7 +189,7 @@ void add_shift_changes(std::span<const Outcome> outcomes, json& shift) {
 
 json figures(std::span<const Outcome> outcomes, double tau) {
   json object = {{"steps", outcomes.size()}};
-  for (const Figure& figure : all_figures(tau)) {
+  for (const Figure& figure : all_figures(outcomes, tau)) {
     const auto value = mean(outcomes, figure);
     put(object, figure, value ? finite(*value) : json(nullptr));
   }
@@ -217,13 +219,35 @@ void add_uncalibrated(std::span<const Outcome> outcomes, const schemas::RiskScal
   detector["uncalibrated"] = {{"calibration_error", finite(r.error)}, {"reliability", to_json(r)}};
 }
 
+json adaptive_figures(std::span<const Outcome> outcomes, int most) {
+  const auto mean_of = [&](auto value) { return finite(*mean(outcomes, {"", "", value})); };
+  json size = json::array();
+  std::vector<double> sizes;
+  for (const Outcome& o : outcomes) sizes.push_back(o.window);
+  std::sort(sizes.begin(), sizes.end());
+  for (const double level : {0.05, 0.25, 0.5, 0.75, 0.95}) {
+    size.push_back(finite(statistics::quantile(sizes, level)));
+  }
+  return {{"adaptive",
+           {{"window", mean_of([](const Outcome& o) { return static_cast<double>(o.window); })},
+            {"window_quantiles", std::move(size)},
+            {"coverage", mean_of([](const Outcome& o) { return o.coverage; })},
+            {"kl", mean_of([](const Outcome& o) { return o.restored.kl; })},
+            {"kl_ceiling", mean_of([](const Outcome& o) { return o.oracle.kl; })}}},
+          {"fixed",
+           {{"window", most},
+            {"coverage", mean_of([](const Outcome& o) { return o.coverage_fixed; })},
+            {"kl", mean_of([](const Outcome& o) { return o.restored_fixed.kl; })},
+            {"kl_ceiling", mean_of([](const Outcome& o) { return o.oracle_fixed.kl; })}}}};
+}
+
 json intervals(std::span<const Outcome> outcomes, const statistics::Clusters& clusters, double tau,
                std::uint64_t seed) {
   constexpr int kResamples = 400;
   constexpr double kLevels[] = {0.025, 0.975};
   json object = json::object();
   std::vector<double> values;
-  for (const Figure& figure : all_figures(tau)) {
+  for (const Figure& figure : all_figures(outcomes, tau)) {
     statistics::Clusters kept;
     kept.count = clusters.count;
     values.clear();

@@ -19,6 +19,10 @@ nlohmann::json figures(std::span<const Outcome> outcomes, double tau);
 void add_uncalibrated(std::span<const Outcome> outcomes, const schemas::RiskScale& calibration,
                       nlohmann::json& detector);
 
+/// Windows of a size per step beside K_b = `most` at every step, under the same networks: mean
+/// size, mean coverage, KL as served and of the ceiling.
+nlohmann::json adaptive_figures(std::span<const Outcome> outcomes, int most);
+
 /// The same shape with [low, high] in place of every mean: 95 % percentile bootstrap over books (over sites
 /// where there are fewer than 20 books).
 nlohmann::json intervals(std::span<const Outcome> outcomes, const statistics::Clusters& clusters, double tau,

@@ -55,6 +55,7 @@ Outcome outcome(const schemas::PrecisionEntry& entry, const runtime::Detector& d
   const statistics::StepWindow& window = scratch.window;
   const auto logits = window.logits();
   Outcome result;
+  result.window = window.k();
   result.reference_nll = window.reference_nll();
   result.coverage = window.coverage();
   result.risky = window.risky(entry.epsilon, entry.rho_c);
@@ -104,12 +105,19 @@ std::vector<Outcome> outcomes(const schemas::TracePart& trace, std::size_t preci
     scratch.detector.resize(detector.scratch_floats());
     scratch.corrector = corrector.scratch(entry.window);
     for (std::int64_t step = range.begin(); step != range.end(); ++step) {
-      scratch.window.assign(trace, precision, step, entry.alpha, entry.window);
+      scratch.window.assign(trace, precision, step, entry.alpha, entry.window, entry.window_mass);
       Outcome& result = results[static_cast<std::size_t>(step)];
       const runtime::Context* const context =
           corrector.takes_context() ? &scratch.context.at(trace, step) : nullptr;
       result = outcome(entry, detector, corrector, context, scratch);
       add_controls(scratch, "noise/" + name + "/" + std::to_string(step), seed, result);
+      if (entry.window_mass < 1.0) {
+        scratch.window.assign(trace, precision, step, entry.alpha, entry.window);
+        const Outcome fixed = outcome(entry, detector, corrector, context, scratch);
+        result.restored_fixed = fixed.restored;
+        result.oracle_fixed = fixed.oracle;
+        result.coverage_fixed = fixed.coverage;
+      }
       scratch.window.assign(trace, precision, step, entry.alpha, common);
       result.oracle_common = oracle(scratch);
     }

@@ -29,6 +29,10 @@ struct Outcome {
   Metrics quantized_ranking, shift;
   Metrics oracle_raw;  // the reference's logits copied without aligning mass: a warning, no ceiling
   std::array<Metrics, kNoiseSeeds> noise, noise_resorted;
+  // Windows of a size per step: the size, and what the same networks and the ceiling do over K_b.
+  int window = 0;
+  Metrics restored_fixed, oracle_fixed;
+  double coverage_fixed = 0;
   double reference_nll = 0;
   double coverage = 0;  // c_t(K_b), arXiv:2607.16248 Eq. 7
   float risk = 0, escalation = 0;  // the detector's outputs

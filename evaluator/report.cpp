@@ -216,6 +216,7 @@ void report(const schemas::Config& config, base::Progress& progress) {
   page.controls = controls_table(in.evaluation, in.names);
   page.escalation = escalation_table(in.evaluation, in.names);
   page.online = online_table(in.evaluation, in.names);
+  page.windows = window_table(in.evaluation, in.names);
   page.by_coverage = coverage_plots(in.evaluation, in.names);
   page.reliability = reliability_plot(in.evaluation, in.names);
   page.domains = domains_table(in.thresholds, in.names);

@@ -101,7 +101,7 @@ std::string escalation_table(const json& evaluation, const std::vector<std::stri
   std::string rows;
   for (const std::string& name : names) {
     const json& entry = evaluation["precisions"][name];
-    if (!std::isfinite(at(entry, "escalate/auc"))) continue;
+    if (!entry.contains("escalate")) continue;
     const json& intervals = evaluation["intervals"]["precisions"][name];
     rows += "<tr><th>" + escape(name) + "</th>" +
             with_interval(entry, intervals, "uncovered_rate", share) +
@@ -141,6 +141,26 @@ std::string online_table(const json& evaluation, const std::vector<std::string>&
               "off budget per sequence, fixed", "online", "KL before", "KL, fixed", "KL, online"},
              "th") +
          rows + "</table>";
+}
+
+std::string window_table(const json& evaluation, const std::vector<std::string>& names) {
+  std::string rows;
+  for (const std::string& name : names) {
+    const json& entry = evaluation["precisions"][name];
+    if (!entry.contains("adaptive_window")) continue;
+    const auto line = [&](const std::string& who, const json& figures) {
+      rows += "<tr><th>" + escape(who) + "</th><td>" + one_digit(at(figures, "window")) +
+              "</td><td>" + percent(at(figures, "coverage")) + "</td><td>" +
+              significant(at(figures, "kl")) + "</td><td>" +
+              significant(at(figures, "kl_ceiling")) + "</td></tr>";
+    };
+    line(name + ", a window per step", entry["adaptive_window"]["adaptive"]);
+    line(name + ", Kb at every step", entry["adaptive_window"]["fixed"]);
+  }
+  if (rows.empty()) return "";
+  return "<table>" +
+         row({"precision", "mean window", "coverage", "KL as served", "KL, ceiling"}, "th") + rows +
+         "</table>";
 }
 
 std::string coverage_plots(const json& evaluation, const std::vector<std::string>& names) {

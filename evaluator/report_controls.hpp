@@ -17,6 +17,9 @@ std::string escalation_table(const nlohmann::json& evaluation,
 /// where no precision has an online rate.
 std::string online_table(const nlohmann::json& evaluation, const std::vector<std::string>& names);
 
+/// Windows of a size per step beside K_b under the same networks; "" where no precision has them.
+std::string window_table(const nlohmann::json& evaluation, const std::vector<std::string>& names);
+
 /// Per precision: how coverage is distributed, and KL before, after and at the ceiling by coverage.
 std::string coverage_plots(const nlohmann::json& evaluation, const std::vector<std::string>& names);
 

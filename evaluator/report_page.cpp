@@ -87,15 +87,17 @@ std::string render(const PageContent& c) {
   out += "<h2>By coverage</h2><p>Where the window holds little of what the reference would say, no edit of it helps "
          "much.</p><div class=\"plots\">" + c.by_coverage + "</div>";
   if (!c.escalation.empty()) {
-    out +=
-        "<p>Escalated steps are left as they are, for the serving stack to fall back to something "
-        "else.</p>"
-        "<div class=\"scroll\">" +
-        c.escalation + "</div>";
+    out += "<p>Escalated steps are left as they are, for the serving stack to fall back to something else.</p>"
+           "<div class=\"scroll\">" + c.escalation + "</div>";
   }
   if (!c.domains.empty()) {
     out += "<h2>By domain</h2><p>Mean KL of validation steps. Where the policy's &tau; makes a domain worse, by more "
            "than two standard errors and 2&nbsp;%, it is raised until none is.</p><div class=\"scroll\">" + c.domains + "</div>";
+  }
+  if (!c.windows.empty()) {
+    out += "<h3>A window per step</h3><p>The smallest window whose predicted coverage suffices, beside "
+           "K<sub>b</sub> at every step under the same networks, which were trained on the smaller windows.</p>"
+           "<div class=\"scroll\">" + c.windows + "</div>";
   }
   out += "<h2>Retrieval</h2><p>Perplexity hides it: a cache can read fluently and no longer find a number it was "
          "told.</p><div class=\"scroll\">" + c.retrieval + "</div>";

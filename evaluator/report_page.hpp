@@ -9,8 +9,8 @@ namespace dgap::evaluator {
 struct PageContent {
   std::string title;
   std::vector<std::pair<std::string, std::string>> facts;  // plain text
-  std::string damage, coverage, bars, repair, thresholds, by_step, controls, by_coverage, reliability,
-      domains, escalation, online, retrieval;
+  std::string damage, coverage, bars, repair, thresholds, by_step, controls, by_coverage,
+      reliability, domains, escalation, online, windows, retrieval;
 };
 std::string render(const PageContent& content);
 

@@ -51,6 +51,7 @@ Restorer::Restorer(const schemas::Bundle& bundle, std::string_view precision)
 Restorer::Restorer(const schemas::Bundle& bundle, const schemas::PrecisionEntry& entry)
     : vocab_size_(bundle.base_model.vocab_size),
       window_(checked_window(bundle, entry)),
+      window_mass_(entry.window_mass),
       mode_(entry.mode == "always" ? Mode::always
             : entry.mode == "off"  ? Mode::off
                                    : Mode::threshold),
@@ -82,8 +83,10 @@ dgap_result Restorer::run_row(std::byte* row, const dgap_logits& view, bool edit
                                       static_cast<std::size_t>(vocab_size_));
   const RowStatistics statistics = row_statistics(logits);
   if (!statistics.valid) return {DGAP_REJECTED, 0, kNoRisk};
-  const auto k = static_cast<std::int32_t>(
-      top_k(logits, window_, ids_.data(), values_.data(), top_k_scratch_.data()));
+  const std::int64_t most =
+      top_k(logits, window_, ids_.data(), values_.data(), top_k_scratch_.data());
+  const auto k = static_cast<std::int32_t>(adaptive_window(
+      {values_.data(), static_cast<std::size_t>(most)}, statistics.lse, window_mass_));
   const std::span<const float> window(values_.data(), static_cast<std::size_t>(k));
   detector_features(window, statistics.lse, statistics.entropy, phi_);
   const float risk = detector_.risk(phi_, detector_scratch_.data());

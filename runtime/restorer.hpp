@@ -49,6 +49,7 @@ class Restorer {
 
   std::int64_t vocab_size_;
   int window_;
+  double window_mass_;
   Mode mode_;
   double tau_, escalate_tau_;
   RateController* controller_ = nullptr;

@@ -33,4 +33,8 @@ std::int64_t top_k(std::span<const float> logits, std::int64_t k, std::int32_t* 
                    void* scratch);
 std::size_t top_k_scratch(std::int64_t width, std::int64_t k);
 
+/// The least K >= 1 such that the first K of `logits` (descending, not empty) hold `mass` of the
+/// row's distribution, whose log-sum-exp is `lse`; all of them where they hold less, or mass is 1.
+std::int64_t adaptive_window(std::span<const float> logits, double lse, double mass);
+
 }  // namespace dgap::runtime

@@ -9,6 +9,7 @@
 #include "base/exp.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
+#include "runtime/window.hpp"
 #include "statistics/sums.hpp"
 
 namespace dgap::statistics {
@@ -56,6 +57,24 @@ std::vector<double> coverage(const schemas::TracePart& trace, std::size_t precis
   return result;
 }
 
+void coverage_by_size(const schemas::TracePart& trace, std::size_t precision, std::int64_t step,
+                      double alpha, int k, std::vector<double>& held,
+                      std::vector<double>& covered) {
+  const schemas::PrecisionColumns& columns = trace.columns[precision];
+  const std::int64_t size = window_size(trace, precision, step, k), row = step * trace.top;
+  held.resize(size);
+  covered.resize(size);
+  exponentiate(columns.top_logits.data() + row, size, columns.lse[step], held.data());
+  exponentiate(columns.top_reference_logits.data() + row, size, trace.reference.lse[step],
+               covered.data());
+  double mass = 0.0, inside = 0.0;
+  for (std::int64_t i = 0; i < size; ++i) {
+    mass += held[i];
+    inside += columns.top_reference_mass_before[row + i] < alpha ? covered[i] : 0.0;
+    held[i] = mass, covered[i] = inside;
+  }
+}
+
 std::span<const double> candidate_probabilities(const schemas::TracePart& trace, std::int64_t step,
                                                 double alpha, std::vector<double>& scratch) {
   const schemas::ReferenceColumns& reference = trace.reference;
@@ -77,14 +96,16 @@ std::span<const double> candidate_probabilities(const schemas::TracePart& trace,
 }
 
 void StepWindow::assign(const schemas::TracePart& trace, std::size_t precision, std::int64_t step,
-                        double alpha, int k) {
-  const std::int64_t size = window_size(trace, precision, step, k), row = step * trace.top;
+                        double alpha, int k, double mass) {
+  const schemas::PrecisionColumns& columns = trace.columns[precision];
+  const std::int64_t most = window_size(trace, precision, step, k), row = step * trace.top;
+  const std::int64_t size = runtime::adaptive_window(
+      {columns.top_logits.data() + row, static_cast<std::size_t>(most)}, columns.lse[step], mass);
   if (size == trace.top && size < trace.header.vocab_size) {
     throw base::FailedError("a window of " + std::to_string(size) +
                             " candidates needs trace.top > " + std::to_string(size) +
                             "; collect again with a larger trace.top");
   }
-  const schemas::PrecisionColumns& columns = trace.columns[precision];
   ids_ = {columns.top_ids.data() + row, static_cast<std::size_t>(size)};
   logits_ = {columns.top_logits.data() + row, ids_.size()};
   reference_logits_ = {columns.top_reference_logits.data() + row, ids_.size()};

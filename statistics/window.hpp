@@ -14,6 +14,11 @@ namespace dgap::statistics {
 std::vector<double> coverage(const schemas::TracePart& trace, std::size_t precision, double alpha,
                              int k);
 
+/// Of one step, by K = 1 .. min(k, finite candidates): the mass that the quantised decode gives its
+/// own top K (running sums as in runtime::adaptive_window), and c_t(K). FailedError as coverage().
+void coverage_by_size(const schemas::TracePart& trace, std::size_t precision, std::int64_t step,
+                      double alpha, int k, std::vector<double>& held, std::vector<double>& covered);
+
 /// p_fp of the candidates of one step, in order, as far as C_t(alpha) goes (Eq. 3); `scratch` is
 /// reused. FailedError when the trace keeps smaller sets (trace.alpha_max < alpha).
 std::span<const double> candidate_probabilities(const schemas::TracePart& trace, std::int64_t step,
@@ -24,10 +29,12 @@ std::span<const double> candidate_probabilities(const schemas::TracePart& trace,
 /// thread; reused, it does not allocate once its buffers have grown.
 class StepWindow {
  public:
-  /// K = min(k, finite candidates). References into `trace` are kept. Needs the best token outside
-  /// the window too: FailedError unless K < M or the trace's top rows hold the whole vocabulary.
+  /// K = min(k, finite candidates), or fewer where the first hold `mass` of the quantised
+  /// distribution (runtime::adaptive_window). References into `trace` are kept. Needs the best
+  /// token outside the window too: FailedError unless K < M or the trace's top rows hold the whole
+  /// vocabulary.
   void assign(const schemas::TracePart& trace, std::size_t precision, std::int64_t step,
-              double alpha, int k);
+              double alpha, int k, double mass = 1.0);
 
   int k() const { return static_cast<int>(ids_.size()); }
   std::span<const std::int32_t> ids() const { return ids_; }  // [K] quantised order
@@ -37,6 +44,7 @@ class StepWindow {
   std::span<const double> reference_probability() const { return reference_probability_; }
   double reference_mass() const { return reference_mass_; }  // m_fp(S)
   double quantized_mass() const { return quantized_mass_; }  // m_q(S)
+  bool has_tail() const { return tail_ > 0.0; }              // tokens outside S that are not masked
   double lse() const { return lse_; }
   double reference_lse() const { return reference_lse_; }
   float entropy() const { return entropy_; }

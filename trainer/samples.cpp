@@ -107,8 +107,8 @@ bool all_finite(const Samples& s, std::int64_t step) {
          finite(s.negative_entropy, step, 1);
 }
 
-void fill_step(const statistics::StepWindow& w, const schemas::Config& config,
-               bool whole_vocabulary, Samples& s, std::int64_t step) {
+void fill_step(const statistics::StepWindow& w, const schemas::Config& config, Samples& s,
+               std::int64_t step) {
   const auto logits = s.logits.begin() + step * s.stride;
   std::copy(w.logits().begin(), w.logits().end(), logits);
   std::fill(logits + w.k(), logits + s.stride, w.logits().back());
@@ -119,7 +119,7 @@ void fill_step(const statistics::StepWindow& w, const schemas::Config& config,
   runtime::detector_features(w.logits(), w.lse(), w.entropy(),
                              s.features.data() + step * kDetectorWidth);
   const bool extended = config.corrector.objective == "extended";
-  s.has_tail[step] = extended && !whole_vocabulary && w.k() == s.window ? 1 : 0;
+  s.has_tail[step] = extended && w.has_tail() ? 1 : 0;
   if (extended) {
     set_extended_target(w, s, step);
   } else {
@@ -165,9 +165,8 @@ class StepFiller {
         context_features_(samples.window) {}
 
   void fill(std::int64_t step) {
-    window_.assign(trace_, precision_, step, alpha_, samples_.window);
-    const bool whole_vocabulary = samples_.window >= trace_.header.vocab_size;
-    fill_step(window_, config_, whole_vocabulary, samples_, step);
+    window_.assign(trace_, precision_, step, alpha_, samples_.window, samples_.mass);
+    fill_step(window_, config_, samples_, step);
     if (!samples_.takes_context) return;
     context_features_.compute(context_.at(trace_, step), window_.ids(),
                               samples_.context.data() + step * samples_.stride * kContextWidth,
@@ -215,8 +214,9 @@ std::string describe_step(const schemas::TracePart& trace, std::int64_t step) {
 }
 
 Samples make_samples(const schemas::TracePart& trace, std::size_t precision,
-                     const schemas::Config& config, double alpha, int window) {
+                     const schemas::Config& config, double alpha, int window, double mass) {
   Samples samples = empty_columns(trace.steps(), window, config.corrector.takes("context"));
+  samples.mass = mass;
   samples.weight = step_weights(trace, config);
   tbb::parallel_for(tbb::blocked_range<std::int64_t>(0, samples.steps, kStepsPerTask),
                     [&](const auto& range) {

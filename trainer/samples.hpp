@@ -15,8 +15,9 @@ namespace dgap::trainer {
 struct Samples {
   std::int64_t steps = 0;
   int window = 0;                  // K
+  double mass = 1.0;               // ends a step's window before K (runtime::adaptive_window)
   std::int64_t stride = 0;         // K padded to base::kLanes
-  std::vector<std::int32_t> size;  // candidates of the step, K unless fewer are finite
+  std::vector<std::int32_t> size;  // candidates of the step, at most K
   std::vector<float> features;  // [steps, kDetectorWidth], as runtime::detector_features gives them
   std::vector<double> lse;      // of the quantised decode
   std::vector<float> logits;    // [steps, stride] quantised
@@ -48,11 +49,11 @@ struct Samples {
   std::int64_t positives() const;
 };
 
-/// Columns of `trace` for windows of `window` candidates. Computed in parallel, step by step.
-/// FailedError naming split, book and step where a number is not finite, or where training.weights
-/// leave nothing.
+/// Columns of `trace` for windows of `window` candidates, or fewer where `mass` ends them. Computed
+/// in parallel, step by step. FailedError naming split, book and step where a number is not finite,
+/// or where training.weights leave nothing.
 Samples make_samples(const schemas::TracePart& trace, std::size_t precision,
-                     const schemas::Config& config, double alpha, int window);
+                     const schemas::Config& config, double alpha, int window, double mass = 1.0);
 
 /// "book B, context L, start S, decode step t"
 std::string describe_step(const schemas::TracePart& trace, std::int64_t step);

@@ -47,7 +47,8 @@ ValidationKl validation_kl(const PrecisionData& data, const schemas::TrainedNetw
         runtime::Corrector::Scratch scratch = corrector.scratch(samples.window);
         std::vector<float> edited(static_cast<std::size_t>(samples.window));
         for (std::int64_t step = range.begin(); step != range.end(); ++step) {
-          window.assign(data.validation_trace, data.precision, step, data.alpha, samples.window);
+          window.assign(data.validation_trace, data.precision, step, data.alpha, samples.window,
+                        samples.mass);
           const auto z = window.logits();
           const float* const phi = samples.features.data() + step * kDetectorWidth;
           const auto* const text =

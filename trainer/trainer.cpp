@@ -34,13 +34,13 @@ PrecisionData read_data(const schemas::Config& config, const schemas::TraceSet& 
   data.alpha = window.alpha;
   {
     const auto training = traces.read_split(config.corpus.splits.train, selection);
-    data.training =
-        make_samples(training, precision_index(training, name), config, data.alpha, window.window);
+    data.training = make_samples(training, precision_index(training, name), config, data.alpha,
+                                 window.window, window.window_mass());
   }
   data.validation_trace = traces.read_split(config.corpus.splits.validation, selection);
   data.precision = precision_index(data.validation_trace, name);
-  data.validation =
-      make_samples(data.validation_trace, data.precision, config, data.alpha, window.window);
+  data.validation = make_samples(data.validation_trace, data.precision, config, data.alpha,
+                                 window.window, window.window_mass());
   data.standardisation = standardisation(data.training);
   return data;
 }

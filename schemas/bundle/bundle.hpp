@@ -59,7 +59,7 @@ struct NetworkInfo {
   double constant_risk = 0.0;      // of `constant` (empty or one-class labels)
   int heads = 0;                   // of a transformer
   int mass_layers = 0;             // of the mass network beside a transformer; else it has `layers`
-  bool escalate = false;       // of a detector: a second network at `<tensors>.escalate`
+  bool escalate = false;           // of a detector: a second network at `<tensors>.escalate`
   std::optional<RiskScale> calibration = std::nullopt;  // of a detector
 
   int layers_of_mass() const { return architecture == "transformer" ? mass_layers : layers; }
@@ -76,6 +76,7 @@ struct OnlineRate {
 struct PrecisionEntry {
   std::string scheme_json;
   int window = 0;
+  double window_mass = 1.0;  // ends a row's window before `window` candidates; 1: never
   double alpha = 0, rho_k = 0;
   double coverage_mean = 0;
   std::optional<double> coverage_lower, coverage_confidence;
@@ -108,8 +109,9 @@ struct Bundle {
 };
 
 /// What a runtime must know beyond its version to serve these entries, in order of names:
-/// "context-1" where a corrector takes the context, "escalate" where a detector has a second output, "transformer-1" where one is a transformer,
-/// "window-1" where one takes whole windows.
+/// "adaptive-window" where a mass ends windows, "context-1" where a corrector takes the context,
+/// "escalate" where a detector has a second output, "transformer-1" where a corrector is a
+/// transformer, "window-1" where one takes whole windows.
 std::vector<std::string> implied_features(const Bundle& bundle);
 
 /// Verification when a bundle is opened.

@@ -115,6 +115,7 @@ class Checker {
 std::vector<std::string> implied_features(const Bundle& bundle) {
   std::set<std::string> features;
   for (const auto& [name, entry] : bundle.precisions) {
+    if (entry.window_mass < 1.0) features.insert("adaptive-window");
     if (entry.detector.escalate) features.insert("escalate");
     const NetworkInfo& corrector = entry.corrector;
     if (corrector.architecture == "none") continue;

@@ -14,7 +14,8 @@ constexpr std::int64_t kMaxVocabulary = std::numeric_limits<std::int32_t>::max()
 constexpr int kMaxLayers = 16;
 constexpr double kMaxRiskScale = 1e30;
 constexpr int kMajor = 1, kMinor = 0;
-constexpr std::string_view kKnownFeatures[] = {"context-1", "escalate", "transformer-1", "window-1"};
+constexpr std::string_view kKnownFeatures[] = {"adaptive-window", "context-1", "escalate",
+                                               "transformer-1", "window-1"};
 
 /// "3.1.4" as numbers; `parts` of them, each below 2^31.
 std::vector<int> version_numbers(const JsonObject& object, std::string_view key,
@@ -151,6 +152,9 @@ class ManifestReader {
     PrecisionEntry entry;
     entry.scheme_json = object.object("scheme").value().dump();
     entry.window = static_cast<int>(object.integer("window", 1, vocab_size));
+    if (object.value().contains("window_mass")) {
+      entry.window_mass = object.real("window_mass", 0.0, 1.0);
+    }
     entry.alpha = object.real("alpha", 0.0, 1.0);
     entry.rho_k = object.real("rho_k", 0.0, 1.0);
     coverage(object.object("coverage"), entry);

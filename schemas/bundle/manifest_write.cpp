@@ -72,25 +72,27 @@ Json threshold(const PrecisionEntry& entry) {
 }
 
 Json precision(const std::string& name, const PrecisionEntry& entry) {
-  return {{"scheme", part(entry.scheme_json, name + ": scheme")},
-          {"window", entry.window},
-          {"alpha", number_or_null(entry.alpha)},
-          {"rho_k", number_or_null(entry.rho_k)},
-          {"coverage",
-           {{"mean", number_or_null(entry.coverage_mean)},
-            {"lower", number_or_null(entry.coverage_lower)},
-            {"confidence", number_or_null(entry.coverage_confidence)}}},
-          {"labels",
-           {{"epsilon", number_or_null(entry.epsilon)},
-            {"rho_c", number_or_null(entry.rho_c)},
-            {"positive_rate", number_or_null(entry.positive_rate)}}},
-          {"mode", entry.mode},
-          {"threshold", threshold(entry)},
-          {"allocation", nullptr},
-          {"adapters", nullptr},
-          {"detector", detector(entry.detector)},
-          {"corrector", corrector(entry.corrector)},
-          {"validation", part(entry.validation_json, name + ": validation")}};
+  Json object = {{"scheme", part(entry.scheme_json, name + ": scheme")},
+                 {"window", entry.window},
+                 {"alpha", number_or_null(entry.alpha)},
+                 {"rho_k", number_or_null(entry.rho_k)},
+                 {"coverage",
+                  {{"mean", number_or_null(entry.coverage_mean)},
+                   {"lower", number_or_null(entry.coverage_lower)},
+                   {"confidence", number_or_null(entry.coverage_confidence)}}},
+                 {"labels",
+                  {{"epsilon", number_or_null(entry.epsilon)},
+                   {"rho_c", number_or_null(entry.rho_c)},
+                   {"positive_rate", number_or_null(entry.positive_rate)}}},
+                 {"mode", entry.mode},
+                 {"threshold", threshold(entry)},
+                 {"allocation", nullptr},
+                 {"adapters", nullptr},
+                 {"detector", detector(entry.detector)},
+                 {"corrector", corrector(entry.corrector)},
+                 {"validation", part(entry.validation_json, name + ": validation")}};
+  if (entry.window_mass != 1.0) object["window_mass"] = number_or_null(entry.window_mass);
+  return object;
 }
 
 }  // namespace

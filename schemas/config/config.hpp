@@ -123,6 +123,7 @@ struct WindowConfig {
   double rho_k = 0.8;
   int cap = 256;
   double confidence = 0.0;  // one-sided level of the lower bound that rho_k is for; 0 = the mean
+  double adaptive = 0.0;    // share of K_b's coverage that a window per step keeps; 0 = K_b always
   bool operator==(const WindowConfig&) const = default;
 };
 

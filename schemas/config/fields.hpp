@@ -169,8 +169,10 @@ void describe_window(V& v, C& window) {
   v.field("cap", window.cap, IntegerRange{2, 100'000}, "largest window");
   v.field("confidence", window.confidence, RealRange{0, 1, false, true},
           "K_b is the smallest window whose one-sided lower bound of mean coverage at this level "
-          "reaches "
-          "rho_k; 0 = the mean itself");
+          "reaches rho_k; 0 = the mean itself");
+  v.field("adaptive", window.adaptive, RealRange{0, 1, false, true},
+          "every step has a window of its own, the smallest K <= K_b whose predicted coverage "
+          "suffices, so that this share of K_b's mean coverage is kept; 0 = K_b at every step");
 }
 
 template <class V, class C>

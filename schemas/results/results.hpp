@@ -26,6 +26,16 @@ struct CoverageSlice {
   std::vector<int> window;
 };
 
+/// Windows of a size per step: the smallest K <= K_b whose tokens hold `mass` of the quantised
+/// distribution. The curve is over mass, ascending; its last point is 1, K_b at every step.
+struct AdaptiveWindow {
+  double share = 0;  // of K_b's mean coverage that is kept
+  double mass = 1;
+  double window_mean = 0, coverage_mean = 0;
+  std::optional<double> coverage_lower;  // where a confidence was asked for
+  std::vector<double> curve_mass, curve_window, curve_coverage;
+};
+
 /// windows.json of one precision (arXiv:2607.16248 Eq. 4). With a confidence it is the lower bounds
 /// that reach rho_k, in `window` and in the surface.
 struct WindowResult {
@@ -41,8 +51,12 @@ struct WindowResult {
   std::vector<int> surface_k;       // ascending
   std::vector<double> surface_rho;  // ascending
   std::vector<CoverageSlice> surface;
+  std::optional<AdaptiveWindow> adaptive;
   double positive_rate = 0, uncovered_rate = 0;  // Eq. 9 labels on the validation traces
-  std::vector<double> coverage_quantiles;        // of c_t(K_b) at 5, 25, 50, 75, 95 %
+  std::vector<double> coverage_quantiles;        // of c_t(K) at 5, 25, 50, 75, 95 %
+
+  /// The mass that ends a step's window before K_b; 1: none does.
+  double window_mass() const { return adaptive ? adaptive->mass : 1.0; }
 };
 using Windows = std::map<std::string, WindowResult>;
 void write_windows(const std::filesystem::path& file, const Windows& windows);

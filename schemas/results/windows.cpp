@@ -28,6 +28,17 @@ json surface_json(const WindowResult& r) {
   return {{"k", r.surface_k}, {"rho", r.surface_rho}, {"alphas", slices}};
 }
 
+json adaptive_json(const WindowResult& r) {
+  if (!r.adaptive) return nullptr;
+  const AdaptiveWindow& a = *r.adaptive;
+  return {{"share", a.share},
+          {"mass", a.mass},
+          {"window_mean", a.window_mean},
+          {"coverage", {{"mean", a.coverage_mean}, {"lower", or_null(a.coverage_lower)}}},
+          {"curve",
+           {{"mass", a.curve_mass}, {"window", a.curve_window}, {"coverage", a.curve_coverage}}}};
+}
+
 json to_json(const WindowResult& r) {
   const bool quantiles_fit =
       r.coverage_quantiles.empty() || r.coverage_quantiles.size() == kQuantiles.size();
@@ -49,9 +60,9 @@ json to_json(const WindowResult& r) {
           {"capped", r.capped},
           {"positive_rate", r.positive_rate},
           {"uncovered_rate", r.uncovered_rate},
-          {"curve",
-           {{"k", r.curve_k}, {"coverage", r.curve_coverage}, {"lower", r.curve_lower}}},
-          {"surface", surface_json(r)}};
+          {"curve", {{"k", r.curve_k}, {"coverage", r.curve_coverage}, {"lower", r.curve_lower}}},
+          {"surface", surface_json(r)},
+          {"adaptive", adaptive_json(r)}};
 }
 
 void read_coverage(const ResultObject& coverage, WindowResult& r) {
@@ -95,6 +106,27 @@ void read_surface(const ResultObject& surface, WindowResult& r) {
   surface.finish();
 }
 
+AdaptiveWindow read_adaptive(const ResultObject& object) {
+  AdaptiveWindow a;
+  a.share = object.number("share");
+  a.mass = object.number("mass");
+  if (!(a.mass >= 0.0 && a.mass <= 1.0)) object.fail("mass", "must be from 0 to 1");
+  a.window_mean = object.number("window_mean");
+  const ResultObject coverage = object.object("coverage");
+  a.coverage_mean = coverage.number("mean");
+  a.coverage_lower = coverage.optional_number("lower");
+  coverage.finish();
+  const ResultObject curve = object.object("curve");
+  a.curve_mass = curve.numbers_or_nan("mass");
+  a.curve_window = curve.numbers_or_nan("window");
+  a.curve_coverage = curve.numbers_or_nan("coverage");
+  check_length(curve, "window", a.curve_window, a.curve_mass.size());
+  check_length(curve, "coverage", a.curve_coverage, a.curve_mass.size());
+  curve.finish();
+  object.finish();
+  return a;
+}
+
 WindowResult window_from(const ResultObject& object) {
   WindowResult r;
   r.window = static_cast<int>(object.integer("window", 1, kMaxWindow));
@@ -113,6 +145,7 @@ WindowResult window_from(const ResultObject& object) {
   check_length(curve, "lower", r.curve_lower, r.curve_k.size(), true);
   curve.finish();
   read_surface(object.object("surface"), r);
+  if (!object.is_null("adaptive")) r.adaptive = read_adaptive(object.object("adaptive"));
   object.finish();
   return r;
 }

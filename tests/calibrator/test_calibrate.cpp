@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "calibrator/adaptive_window.hpp"
 #include "calibrator/calibrator.hpp"
 #include "calibrator/coverage_surface.hpp"
 #include "schemas/results/results.hpp"
@@ -90,6 +91,56 @@ TEST(CoverageSurface, BoundsAreThoseOfEveryKByItself) {
   }
 }
 
+/// The mean size and coverage under one theta, step by step.
+struct Kept {
+  double window = 0, coverage = 0;
+};
+Kept kept_at(const schemas::TracePart& trace, double alpha, int most, double mass) {
+  Kept kept;
+  statistics::StepWindow window;
+  for (std::int64_t step = 0; step < trace.steps(); ++step) {
+    window.assign(trace, 0, step, alpha, most, mass);
+    kept.window += window.k(), kept.coverage += window.coverage();
+  }
+  const auto steps = static_cast<double>(trace.steps());
+  return {kept.window / steps, kept.coverage / steps};
+}
+
+TEST(AdaptiveCurve, KeepsTheShareWithTheLeastMass) {
+  RandomTrace options;
+  options.steps = 240, options.units = 24;
+  const schemas::TracePart trace = make_trace(options);
+  constexpr int kMost = 20;
+  AdaptiveCurve curve(0.8, kMost);
+  curve.add(trace, 0, Sites(trace).list);
+  const double all = kept_at(trace, 0.8, kMost, 1.0).coverage;
+  double last = 0.0;
+  for (const double share : {0.5, 0.9, 0.99, 1.0}) {
+    const schemas::AdaptiveWindow found = curve.choose(share, 0.0, 100, 1);
+    EXPECT_FALSE(found.coverage_lower.has_value());
+    EXPECT_GE(found.coverage_mean, share * all - 1e-12);
+    const auto at = std::find(found.curve_mass.begin(), found.curve_mass.end(), found.mass);
+    ASSERT_NE(at, found.curve_mass.end());
+    if (at != found.curve_mass.begin()) {
+      EXPECT_LT(kept_at(trace, 0.8, kMost, at[-1]).coverage, share * all);
+    }
+    const Kept kept = kept_at(trace, 0.8, kMost, found.mass);
+    EXPECT_NEAR(found.coverage_mean, kept.coverage, 1e-12);
+    EXPECT_NEAR(found.window_mean, kept.window, 1e-12);
+    EXPECT_GE(found.window_mean, last);
+    last = found.window_mean;
+    EXPECT_TRUE(std::is_sorted(found.curve_window.begin(), found.curve_window.end()));
+    EXPECT_TRUE(std::is_sorted(found.curve_coverage.begin(), found.curve_coverage.end()));
+    EXPECT_EQ(found.curve_mass.back(), 1.0);
+    EXPECT_NEAR(found.curve_coverage.back(), all, 1e-12);
+  }
+  // A lower bound asks for more than the mean does.
+  const schemas::AdaptiveWindow bounded = curve.choose(0.9, 0.95, 200, 1);
+  EXPECT_GE(bounded.mass, curve.choose(0.9, 0.0, 200, 1).mass);
+  ASSERT_TRUE(bounded.coverage_lower.has_value());
+  EXPECT_LT(*bounded.coverage_lower, bounded.coverage_mean);
+}
+
 class CalibrateTest : public ::testing::Test {
  protected:
   schemas::Windows windows() const {
@@ -148,6 +199,29 @@ TEST_F(CalibrateTest, FindsTheSmallestWindowAndItsFigures) {
     std::sort(coverage.begin(), coverage.end());
     EXPECT_DOUBLE_EQ(result.coverage_quantiles[2], (coverage[59] + coverage[60]) / 2.0);
   }
+}
+
+TEST_F(CalibrateTest, AdaptiveWindowsKeepTheirShare) {
+  write_traces(config_, trace_, 5);
+  calibrate(config_, messages_);
+  EXPECT_FALSE(windows().at("K1V1").adaptive.has_value());
+  const int most = windows().at("K1V1").window;
+  config_.window.adaptive = 0.95;
+  calibrate(config_, messages_);
+  const schemas::WindowResult found = windows().at("K1V1");
+  EXPECT_EQ(found.window, most);
+  ASSERT_TRUE(found.adaptive.has_value());
+  const Kept kept = kept_at(trace_, config_.window.alpha, most, found.adaptive->mass);
+  EXPECT_NEAR(found.adaptive->window_mean, kept.window, 1e-12);
+  EXPECT_LT(kept.window, most);
+  EXPECT_GE(kept.coverage, 0.95 * found.coverage_mean - 1e-12);
+  statistics::StepWindow window;  // labels are those of the windows that are served
+  double positive = 0.0;
+  for (std::int64_t step = 0; step < trace_.steps(); ++step) {
+    window.assign(trace_, 0, step, config_.window.alpha, most, found.adaptive->mass);
+    positive += window.risky(config_.labels.epsilon, config_.labels.rho_c);
+  }
+  EXPECT_DOUBLE_EQ(found.positive_rate, positive / static_cast<double>(trace_.steps()));
 }
 
 TEST_F(CalibrateTest, WindowGrowsWithTheTarget) {

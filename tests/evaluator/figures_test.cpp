@@ -125,7 +125,7 @@ TEST(Figures, RiskBeforeItWasCalibrated) {
 }
 
 TEST(Figures, EscalatedSteps) {
-  EXPECT_FALSE(figures(kSteps, 0.5)["escalate"].contains("auc"));
+  EXPECT_FALSE(figures(kSteps, 0.5).contains("escalate"));
   std::vector<Outcome> steps = kSteps;
   const float scores[] = {0.9f, 0.6f, 0.7f, 0.1f};
   for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -139,6 +139,23 @@ TEST(Figures, EscalatedSteps) {
   EXPECT_DOUBLE_EQ(f["recall"].get<double>(), 2.0 / 3.0);
   EXPECT_DOUBLE_EQ(f["auc"].get<double>(), 2.0 / 3.0);
   EXPECT_NEAR(f["calibration_error"].get<double>(), (0.1 + 0.6 + 0.3 + 0.9) / 4, 1e-6);
+}
+
+TEST(Figures, AdaptiveWindowsBesideTheFixedOne) {
+  std::vector<Outcome> steps = kSteps;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    steps[i].window = static_cast<int>(2 * i + 1);  // 1, 3, 5, 7
+    steps[i].restored_fixed.kl = 0.5, steps[i].oracle_fixed.kl = 0.1,
+    steps[i].coverage_fixed = 0.99;
+  }
+  const nlohmann::json f = adaptive_figures(steps, 8);
+  EXPECT_DOUBLE_EQ(f["adaptive"]["window"].get<double>(), 4.0);
+  EXPECT_DOUBLE_EQ(f["adaptive"]["window_quantiles"][2].get<double>(), 4.0);
+  EXPECT_DOUBLE_EQ(f["adaptive"]["kl"].get<double>(), 0.325);
+  EXPECT_DOUBLE_EQ(f["adaptive"]["kl_ceiling"].get<double>(), 0.1);
+  EXPECT_EQ(f["fixed"]["window"], 8);
+  EXPECT_DOUBLE_EQ(f["fixed"]["kl"].get<double>(), 0.5);
+  EXPECT_DOUBLE_EQ(f["fixed"]["coverage"].get<double>(), 0.99);
 }
 
 /// Two books, one unit each: a budget of one half, tau moving by a quarter per miss.

@@ -27,7 +27,8 @@ constexpr int kWindow = 77;
 
 TEST(Restorer, AllocatesNothingAfterCreation) {
   const long some = test::allocations();
-  const schemas::Bundle bundle = test::toy_context_bundle(kVocabulary, kWindow);
+  schemas::Bundle bundle = test::toy_context_bundle(kVocabulary, kWindow);
+  bundle.precisions.at("linear").window_mass = 0.7;
   ASSERT_GT(test::allocations(), some);  // it counts
   Context context(kVocabulary, 301);
   context.begin(test::toy_text(kVocabulary, 300));
@@ -47,6 +48,39 @@ TEST(Restorer, AllocatesNothingAfterCreation) {
       EXPECT_EQ(test::allocations(), before) << name << " " << row.name;
     }
   }
+}
+
+/// A row whose mass ends its window at K is restored as by a bundle of window K.
+TEST(Restorer, AdaptiveWindowsAreWindowsOfThatSize) {
+  schemas::Bundle bundle = test::toy_context_bundle(kVocabulary, kWindow);
+  Context context(kVocabulary, 301);
+  context.begin(test::toy_text(kVocabulary, 300));
+  base::Random random(12);
+  std::vector<int> sizes;
+  for (const char* name : {"always", "context"}) {
+    schemas::PrecisionEntry& entry = bundle.precisions.at(name);
+    entry.mode = "always";
+    for (const double mass : {0.0, 0.4, 0.6}) {
+      const std::vector<float> row = test::random_row(kVocabulary, 3, 0, random);
+      const auto run = [&](int window, double window_mass, dgap_result& result) {
+        entry.window = window, entry.window_mass = window_mass;
+        Restorer restorer(bundle, name);
+        std::vector<float> edited = row;
+        restorer.run({edited.data(), DGAP_F32, 1, kVocabulary, 0, 4}, true, &result, &context);
+        return edited;
+      };
+      dgap_result adaptive{}, fixed{};
+      const std::vector<float> edited = run(kWindow, mass, adaptive);
+      EXPECT_EQ(edited, run(adaptive.window, 1.0, fixed));
+      EXPECT_EQ(adaptive.window, fixed.window);
+      EXPECT_EQ(adaptive.risk, fixed.risk);
+      EXPECT_EQ(adaptive.verdict, DGAP_RESTORE);
+      sizes.push_back(adaptive.window);
+    }
+  }
+  EXPECT_EQ(sizes[0], 1);
+  EXPECT_GT(sizes[1], 1);
+  EXPECT_LT(sizes[1], kWindow);
 }
 
 /// The order of verdicts: rejected, escalate, restore, keep.

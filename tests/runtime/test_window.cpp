@@ -92,5 +92,17 @@ TEST(TopK, AsksForNothing) {
   EXPECT_EQ(top_k(std::vector<float>(40, 1.0f), 0, nullptr, nullptr, scratch), 0);
 }
 
+TEST(AdaptiveWindow, StopsWhereTheMassIsHeld) {
+  const std::vector<float> logits = {std::log(0.5f), std::log(0.25f), std::log(0.125f)};
+  EXPECT_EQ(adaptive_window(logits, 0.0, 0.0), 1);
+  EXPECT_EQ(adaptive_window(logits, 0.0, 0.49), 1);
+  EXPECT_EQ(adaptive_window(logits, 0.0, 0.51), 2);
+  EXPECT_EQ(adaptive_window(logits, 0.0, 0.74), 2);
+  EXPECT_EQ(adaptive_window(logits, 0.0, 0.87), 3);
+  EXPECT_EQ(adaptive_window(logits, 0.0, 0.99), 3);  // they hold less: all of them
+  EXPECT_EQ(adaptive_window(logits, 0.0, 1.0), 3);
+  EXPECT_EQ(adaptive_window({logits.data(), 1}, 0.0, 1.0), 1);
+}
+
 }  // namespace
 }  // namespace dgap::runtime

@@ -315,5 +315,34 @@ TEST(RecomputeColumns, GivesTheSameTwiceAndNeedsLogits) {
   EXPECT_THROW(recompute_columns(trace, 0.95), base::FailedError);
 }
 
+TEST(AdaptiveWindow, IsTheSmallestThatHoldsTheMass) {
+  std::vector<double> held, covered;
+  StepWindow adaptive, fixed;
+  for (const RandomTrace& kind : kinds()) {
+    const schemas::TracePart trace = make_trace(kind);
+    const int most = window_sizes(kind).back();
+    for (std::int64_t step = 0; step < trace.steps(); ++step) {
+      coverage_by_size(trace, 0, step, 0.9, most, held, covered);
+      ASSERT_FALSE(held.empty());
+      for (const double mass : {0.0, 0.3, 0.7, 0.95, 1.0}) {
+        adaptive.assign(trace, 0, step, 0.9, most, mass);
+        const auto k = static_cast<std::size_t>(adaptive.k());
+        EXPECT_TRUE(k == held.size() || (mass < 1.0 && held[k - 1] >= mass));
+        EXPECT_TRUE(k == 1 || held[k - 2] < mass);
+        if (mass == 1.0) {
+          EXPECT_EQ(k, held.size());
+        }
+        // From there on it is the window of that size.
+        fixed.assign(trace, 0, step, 0.9, adaptive.k());
+        EXPECT_EQ(adaptive.coverage(), fixed.coverage());
+        EXPECT_EQ(adaptive.drift(), fixed.drift());
+        EXPECT_EQ(adaptive.has_tail(), fixed.has_tail());
+        EXPECT_NEAR(covered[k - 1], fixed.coverage(), 1e-12);
+        EXPECT_NEAR(held[k - 1], fixed.quantized_mass(), 1e-12);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace dgap::statistics

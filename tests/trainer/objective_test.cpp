@@ -80,6 +80,21 @@ TEST(Samples, WholeVocabularyHasNoTail) {
   }
 }
 
+TEST(Samples, WindowsThatAMassEndsHaveTheirTail) {
+  const auto trace = testing::make_trace({});
+  const auto samples = make_samples(trace, 0, testing::make_config(), 0.9, 40, 0.8);
+  statistics::StepWindow window;
+  int shorter = 0;
+  for (std::int64_t step = 0; step < samples.steps; ++step) {
+    window.assign(trace, 0, step, 0.9, 40, 0.8);
+    EXPECT_EQ(samples.size[step], window.k());
+    EXPECT_TRUE(samples.has_tail[step]);
+    EXPECT_NEAR(samples.tail_probability[step], 1.0 - window.reference_mass(), 1e-6);
+    shorter += window.k() < 40;
+  }
+  EXPECT_GT(shorter, 10);
+}
+
 TEST(Samples, LabelsAreThoseOfStatistics) {
   const Fixture s("extended");
   statistics::StepWindow window;

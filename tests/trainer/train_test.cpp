@@ -244,7 +244,10 @@ TEST(TrainCorrector, WithNothingToRepairChangesNothing) {
 }
 
 TEST(Train, AnyNumberOfThreadsGivesTheSameBytes) {
-  schemas::Config config = testing::make_config(), whole = config, transformer = config;
+  schemas::Config config = testing::make_config();
+  config.detector.escalate = true;
+  config.labels.rho_c = 0.75;  // beyond many windows' reach
+  schemas::Config whole = config, transformer = config;
   whole.corrector.form = "window";
   transformer.corrector.architecture = "transformer";
   std::vector<std::string> detectors, correctors;
@@ -262,6 +265,7 @@ TEST(Train, AnyNumberOfThreadsGivesTheSameBytes) {
       }
     });
   }
+  EXPECT_THAT(detectors[0], HasSubstr("detector.escalate.0.weight"));
   EXPECT_EQ(detectors[0], detectors[1]);
   EXPECT_EQ(detectors[0], detectors[2]);
   EXPECT_EQ(correctors[0], correctors[1]);

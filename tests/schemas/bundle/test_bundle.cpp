@@ -121,17 +121,23 @@ TEST_F(BundleTest, MissingParentIsNamed) {
   }
 }
 
-TEST_F(BundleTest, SecondOutputCalibrationAndOnlineRateComeBack) {
+TEST_F(BundleTest, OptionalPartsComeBack) {
+  EXPECT_THAT(implied_features(bundle_), ::testing::Not(::testing::Contains("escalate")));
+  EXPECT_THAT(implied_features(bundle_), ::testing::Not(::testing::Contains("adaptive-window")));
   PrecisionEntry& entry = bundle_.precisions.at("mlp");
   entry.detector.escalate = true;
   entry.detector.calibration = RiskScale{0.75, -1.5};
   entry.escalate_tau = 0.625;
+  entry.window_mass = 0.75;
   entry.online = OnlineRate{0.25, 0.05, 0.1, 0.9};
   test::add_network(bundle_.tensors, "mlp.detector.escalate", kDetectorInputs1, {5, 3}, 4);
   write(bundle_);
   const Bundle read = read_bundle(place());
   const PrecisionEntry& back = read.precisions.at("mlp");
-  EXPECT_EQ(read.required_features, std::vector<std::string>{"escalate"});
+  const std::vector<std::string> needed = {"adaptive-window", "escalate"};
+  EXPECT_THAT(read.required_features, ::testing::IsSupersetOf(needed));
+  EXPECT_EQ(back.window_mass, 0.75);
+  EXPECT_EQ(read.precisions.at("linear").window_mass, 1.0);
   EXPECT_TRUE(back.detector.escalate);
   EXPECT_EQ(back.escalate_tau, 0.625);
   ASSERT_TRUE(back.detector.calibration && back.online);
@@ -166,6 +172,7 @@ TEST_F(BundleTest, WritesNothingThatWouldNotBeRead) {
       {"escalate_tau", [](Bundle& b) { b.precisions.at("mlp").escalate_tau = 0.5; }},
       {"precisions.mlp.window: is 501; expected an integer from 1 to 500",
        [](Bundle& b) { b.precisions.at("mlp").window = 501; }},
+      {"window_mass: is 1.5", [](Bundle& b) { b.precisions.at("mlp").window_mass = 1.5; }},
       {"window: is 0", [](Bundle& b) { b.precisions.at("mlp").window = 0; }},
       {"precisions.mlp.mode: is \"maybe\"; known are threshold, always and off",
        [](Bundle& b) { b.precisions.at("mlp").mode = "maybe"; }},

@@ -44,6 +44,8 @@ inline Windows some_windows() {
   r.positive_rate = 0.5;
   r.uncovered_rate = 0.125;
   r.coverage_quantiles = {0.1, 0.2, 0.3, 0.4, 0.5};
+  r.adaptive =
+      AdaptiveWindow{0.99, 0.75, 20.5, 0.29, 0.28, {0, 0.75, 1}, {1, 20.5, 64}, {0, .29, .3}};
   WindowResult plain;
   plain.window = 1;
   return {{"K1V1-R32", r}, {"K4V4", plain}};

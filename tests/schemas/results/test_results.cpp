@@ -33,6 +33,17 @@ TEST(Windows, RoundTrip) {
     EXPECT_EQ(b.surface[i].lower, a.surface[i].lower);
     EXPECT_EQ(b.surface[i].window, a.surface[i].window);
   }
+  ASSERT_TRUE(b.adaptive.has_value());
+  EXPECT_EQ(b.adaptive->share, a.adaptive->share);
+  EXPECT_EQ(b.window_mass(), 0.75);
+  EXPECT_EQ(b.adaptive->window_mean, a.adaptive->window_mean);
+  EXPECT_EQ(b.adaptive->coverage_mean, a.adaptive->coverage_mean);
+  EXPECT_EQ(b.adaptive->coverage_lower, a.adaptive->coverage_lower);
+  EXPECT_EQ(b.adaptive->curve_mass, a.adaptive->curve_mass);
+  EXPECT_EQ(b.adaptive->curve_window, a.adaptive->curve_window);
+  EXPECT_EQ(b.adaptive->curve_coverage, a.adaptive->curve_coverage);
+  EXPECT_FALSE(read.at("K4V4").adaptive.has_value());
+  EXPECT_EQ(read.at("K4V4").window_mass(), 1.0);
   EXPECT_EQ(b.positive_rate, a.positive_rate);
   EXPECT_EQ(b.uncovered_rate, a.uncovered_rate);
   EXPECT_EQ(b.coverage_quantiles, a.coverage_quantiles);
@@ -50,6 +61,7 @@ TEST(Windows, TheFileHasTheShapeOfTheContract) {
   EXPECT_EQ(base::read_file(folder / "w.json"), R"({
   "precisions": {
     "P": {
+      "adaptive": null,
       "alpha": 0.0,
       "capped": false,
       "coverage": {
