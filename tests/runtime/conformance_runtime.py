@@ -15,7 +15,7 @@ import numpy as np
 V, K = 613, 32
 EPS = 2.0**-24
 FLT_MAX = float(np.finfo(np.float32).max)
-KEEP, RESTORE, REJECTED = 0, 1, 3
+KEEP, RESTORE, ESCALATE, REJECTED = 0, 1, 2, 3
 
 
 class Logits(ctypes.Structure):
@@ -199,15 +199,21 @@ def check_row(name, entry, networks, before, after, result, store, text):
         assert np.array_equal(before, after, equal_nan=True)
         return "rejected"
     ids = np.argsort(-before, kind="stable")[:min(K, finite.sum())]
+    z = before[ids]
+    d = before[finite] - z[0]
+    e = np.exp(d)
+    lse = z[0] + np.log(e.sum())
+    held, mass = np.cumsum(np.exp(z - lse)), entry.get("window_mass", 1.0)
+    if mass < 1:
+        if np.abs(held - mass).min() < 1e-12:
+            return "too near to tell"
+        ids = ids[:(held < mass).sum() + 1]
+        z = before[ids]
     assert result["window"] == len(ids), (name, result)
     outside = np.ones(V, bool)
     outside[ids] = False
     assert np.array_equal(before[outside], after[outside])
 
-    z = before[ids]
-    d = before[finite] - z[0]
-    e = np.exp(d)
-    lse = z[0] + np.log(e.sum())
     entropy = max(0.0, np.log(e.sum()) - (e * d).sum() / e.sum())
     phi, xi = features(z, lse, entropy)
     if entry["detector"]["architecture"] == "constant":
@@ -216,6 +222,16 @@ def check_row(name, entry, networks, before, after, result, store, text):
         (logit,), (error,) = networks["detector"](phi)
         risk, risk_error = 1 / (1 + np.exp(-logit)), error / 4 + 4 * EPS
     assert abs(result["risk"] - risk) <= risk_error, (name, result, risk, risk_error)
+
+    if "escalate" in networks:
+        (logit,), (error,) = networks["escalate"](phi)
+        score, escalate_tau = 1 / (1 + np.exp(-logit)), entry["threshold"]["escalate_tau"]
+        if abs(score - escalate_tau) <= 1e-6 + error / 4 + 4 * EPS:
+            return "too near to tell"
+        assert (result["verdict"] == ESCALATE) == (score > escalate_tau), (name, result, score)
+        if score > escalate_tau:
+            assert np.array_equal(before, after)
+            return "escalated"
 
     tau = entry["threshold"]["tau"]
     restores = entry["mode"] == "always" or risk > tau
@@ -266,6 +282,9 @@ def check_manifest(folder, schema):
              "heads": lambda m: m["precisions"]["transformer"]["corrector"].pop("heads"),
              "heads of an mlp": lambda m: m["precisions"]["mlp"]["corrector"].update(heads=2),
              "layers of a transformer": lambda m: m["precisions"]["transformer"]["corrector"].update(layers=7),
+             "window_mass": lambda m: m["precisions"]["linear"].update(window_mass=1.5),
+             "step": lambda m: m["precisions"]["linear"]["threshold"]["online"].update(step=0),
+             "scale": lambda m: m["precisions"]["linear"]["detector"]["calibration"].update(scale=-1),
              "unknown": lambda m: m.update(extra=1)}
     for name, change in wrong.items():
         changed = json.loads(json.dumps(manifest))
@@ -296,6 +315,9 @@ def main():
             networks = {}
             if entry["detector"]["architecture"] != "constant":
                 networks["detector"] = Network(tensors, entry["detector"]["tensors"], entry["detector"]["layers"])
+            if entry["detector"].get("escalate"):
+                networks["escalate"] = Network(tensors, entry["detector"]["tensors"] + ".escalate",
+                                               entry["detector"]["layers"])
             corrector = entry["corrector"]
             networks["shape"] = Network(tensors, corrector["tensors"] + ".shape", corrector["layers"])
             if corrector["mass"]:
