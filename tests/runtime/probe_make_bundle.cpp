@@ -1,5 +1,5 @@
-// probe_make_bundle DIRECTORY VOCABULARY WINDOW SEED: writes a toy bundle whose precision "linear" has
-// windows of a size per step and a second output.
+// probe_make_bundle DIRECTORY VOCABULARY WINDOW SEED: writes a toy bundle whose precision "linear"
+// has windows of a size per step and a second output.
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
