@@ -12,6 +12,7 @@
 #include "evaluator/report_domains.hpp"
 #include "evaluator/report_format.hpp"
 #include "evaluator/report_page.hpp"
+#include "evaluator/training_section.hpp"
 #include "schemas/results/results.hpp"
 
 namespace dgap::evaluator {
@@ -194,8 +195,10 @@ Inputs read_inputs(const schemas::Config& config) {
 
 void report(const schemas::Config& config, base::Progress& progress) {
   const auto directory = config.run_directory();
-  const schemas::Stage stage(config, "report",
-                             {directory / "windows.json", directory / "threshold.json", directory / "evaluation.json"});
+  std::vector<std::filesystem::path> inputs = {directory / "windows.json", directory / "threshold.json",
+                                               directory / "evaluation.json"};
+  for (const auto& file : training_files(config)) inputs.push_back(file);
+  const schemas::Stage stage(config, "report", inputs);
   if (stage.done()) return progress.info("report: up to date");
   const Inputs in = read_inputs(config);
   const json& first = in.evaluation["precisions"][in.names.front()];
@@ -212,6 +215,8 @@ void report(const schemas::Config& config, base::Progress& progress) {
   page.bars = kl_bars(in);
   page.repair = repair_table(in);
   page.thresholds = threshold_plots(in);
+  page.training = training_table(config);
+  page.learning_curves = learning_curves(config);
   page.by_step = step_plot(in);
   page.controls = controls_table(in.evaluation, in.names);
   page.escalation = escalation_table(in.evaluation, in.names);

@@ -77,6 +77,12 @@ std::string render(const PageContent& c) {
         "sequences.</p><div class=\"scroll\">" +
         c.online + "</div>";
   }
+  out += "<h2>The correctors' training</h2><p>Figures of this table are of validation steps, which chose setting, seed "
+         "and epoch: the more was tried, the more optimistic they are.</p><div class=\"scroll\">" +
+         c.training + "</div>";
+  if (!c.learning_curves.empty()) {
+    out += "<div class=\"plots\">" + figure("Would more traces help? (validation loss)", c.learning_curves) + "</div>";
+  }
   out += "<h2>Controls and ceilings</h2><p>KL of the same test steps when the window is edited in ways that tell what "
          "matters, and its change against the uncorrected decode. Quantised ranking: the reference's values in the "
          "quantised order. Noise: the reference's logits with noise as strong as the quantisation's, and the same values "

@@ -10,7 +10,7 @@ struct PageContent {
   std::string title;
   std::vector<std::pair<std::string, std::string>> facts;  // plain text
   std::string damage, coverage, bars, repair, thresholds, by_step, controls, by_coverage,
-      reliability, domains, escalation, online, windows, retrieval;
+      reliability, domains, escalation, online, windows, retrieval, training, learning_curves;
 };
 std::string render(const PageContent& content);
 

@@ -8,8 +8,7 @@
 #include "runtime/models.hpp"
 #include "statistics/step_context.hpp"
 #include "statistics/window.hpp"
-#include "trainer/corrector_objective.hpp"
-#include "trainer/fit.hpp"
+#include "trainer/corrector_trials.hpp"
 #include "trainer/training.hpp"
 
 namespace dgap::trainer {
@@ -18,15 +17,6 @@ namespace {
 using runtime::kDetectorWidth;
 
 constexpr std::int64_t kStepsPerTask = 64;
-
-/// `paper` learns from risky steps, `extended` from all.
-std::vector<std::int32_t> steps_of(const Samples& samples, bool extended) {
-  std::vector<std::int32_t> steps;
-  for (std::int32_t step = 0; step < samples.steps; ++step) {
-    if (extended || samples.label[step] != 0) steps.push_back(step);
-  }
-  return steps;
-}
 
 /// KL(reference || .) of every validation step, before and with every step corrected, by the
 /// runtime's corrector and the exact metrics of statistics.
@@ -79,40 +69,10 @@ void change_nothing(const std::string& precision, const std::string& why,
   progress.warn("precision " + precision + ": the corrector " + why + ", so it changes nothing");
 }
 
-void fit_networks(const schemas::Config& config, const PrecisionData& data,
-                  schemas::TrainedNetwork& trained, base::Progress& progress) {
-  const schemas::CorrectorConfig& corrector = config.corrector;
-  const bool extended = corrector.objective == "extended";
-  const CorrectorShape shape(corrector, data.training);
-  const double temperature = extended ? 1.0 : corrector.temperature;
-  const CorrectorObjective<float> training(
-      data.training, data.standardisation, shape,
-      {temperature, corrector.lambda_rank, corrector.lambda_reg});
-  // Epochs are judged by the divergence alone: the other terms steer, they are not the aim.
-  const CorrectorObjective<float> validation(data.validation, data.standardisation, shape,
-                                             {temperature, 0.0, 0.0});
-
-  base::Random random(config.run.seed, "corrector/" + data.name);
-  std::vector<float> parameters(static_cast<std::size_t>(shape.end()));
-  std::vector<float> decays(parameters.size());
-  shape.initialise(parameters, random);
-  shape.mark_weights(decays);
-  fit("precision " + data.name + ", corrector", {&training, steps_of(data.training, extended)},
-      {&validation, steps_of(data.validation, extended)}, config.training, std::move(decays),
-      parameters, random, progress, trained.figures);
-
-  if (trained.figures.chosen_epoch == 0) {
-    change_nothing(data.name, "improved in no epoch on leaving windows as they are", trained,
-                   progress);
-    return;
-  }
-  shape.store(parameters, data.standardisation, trained.info, trained.tensors);
-}
-
 }  // namespace
 
 schemas::TrainedNetwork train_corrector(const schemas::Config& config, const PrecisionData& data,
-                                        base::Progress& progress) {
+                                        base::Progress& progress, const FitStore& store) {
   const bool extended = config.corrector.objective == "extended";
   const std::int64_t positives = data.training.positives();
   const std::int64_t usable = extended ? data.training.steps : positives;
@@ -131,9 +91,13 @@ schemas::TrainedNetwork train_corrector(const schemas::Config& config, const Pre
                    "has no training step to learn from (corrector.objective: " +
                        config.corrector.objective + ")",
                    trained, progress);
-    progress.advance(config.training.epochs);
+    progress.advance(corrector_trainings(config) * config.training.epochs);
   } else {
-    fit_networks(config, data, trained, progress);
+    trained = best_corrector(config, data, trained, store, progress);
+    if (trained.info.architecture == "none") {
+      change_nothing(data.name, "improved in no epoch on leaving windows as they are", trained,
+                     progress);
+    }
   }
   if (data.validation.steps > 0) {
     const ValidationKl kl = validation_kl(data, trained);

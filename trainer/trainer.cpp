@@ -72,7 +72,8 @@ void train(const schemas::Config& config, base::Progress& progress) {
   if (stage.done()) return progress.info("train: up to date");
   const schemas::TraceSet traces(run / "traces");
   const schemas::Windows windows = schemas::read_windows(run / "windows.json");
-  const std::int64_t networks = config.detector.escalate ? 3 : 2;
+  const std::int64_t trainings = corrector_trainings(config);
+  const std::int64_t networks = trainings + (config.detector.escalate ? 2 : 1);
   const std::int64_t epochs = networks * config.training.epochs;  // of one precision
 
   std::vector<fs::path> outputs;
@@ -94,11 +95,14 @@ void train(const schemas::Config& config, base::Progress& progress) {
                               "; run `dgap calibrate` again");
     }
     const PrecisionData data = read_data(config, traces, window->second, name);
+    const FitStore store =
+        trainings > 1 ? FitStore(run / "corrector" / (name + ".fits"), key) : FitStore();
     schemas::TrainedNetwork detector = train_detector(config, data, progress);
-    schemas::TrainedNetwork corrector = train_corrector(config, data, progress);
+    schemas::TrainedNetwork corrector = train_corrector(config, data, progress, store);
     detector.key = corrector.key = key;
     schemas::write_trained(run / "detector", name, detector);
     schemas::write_trained(run / "corrector", name, corrector);
+    store.clear();
     progress.info(summary(name, detector, corrector));
   }
   progress.end();

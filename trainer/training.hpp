@@ -5,6 +5,7 @@
 #include "schemas/config/config.hpp"
 #include "schemas/results/trained.hpp"
 #include "schemas/trace/trace.hpp"
+#include "trainer/fit_store.hpp"
 #include "trainer/samples.hpp"
 #include "trainer/standardisation.hpp"
 
@@ -25,9 +26,13 @@ struct PrecisionData {
 schemas::TrainedNetwork train_detector(const schemas::Config& config, const PrecisionData& data,
                                        base::Progress& progress);
 
-/// Corrector (Eq. 12-18). Architecture "none", with a warning, when the objective has no step to
-/// learn from. FailedError as fit().
+/// Trainings of train_corrector, each of which advances the progress by training.epochs.
+std::int64_t corrector_trainings(const schemas::Config& config);
+
+/// Corrector (Eq. 12-18): the best setting of training.search and the best of training.seeds, by
+/// validation loss. Architecture "none", with a warning, when the objective has no step to learn
+/// from. `store` keeps finished trainings where there are several. FailedError as fit().
 schemas::TrainedNetwork train_corrector(const schemas::Config& config, const PrecisionData& data,
-                                        base::Progress& progress);
+                                        base::Progress& progress, const FitStore& store = {});
 
 }  // namespace dgap::trainer

@@ -7,19 +7,6 @@
 namespace dgap::schemas {
 namespace {
 
-/// The deepest node on the way to `path` that the file has.
-const YamlNode& locate(const YamlNode& root, std::string_view path) {
-  const YamlNode* node = &root;
-  while (!path.empty() && node->kind == YamlNode::Kind::map) {
-    const std::size_t end = std::min(path.find('.'), path.size());
-    const YamlNode* child = node->find(path.substr(0, end));
-    if (child == nullptr) break;
-    node = child;
-    path.remove_prefix(std::min(end + 1, path.size()));
-  }
-  return *node;
-}
-
 class Checker {
  public:
   explicit Checker(const YamlNode& root) : root_(root) {}
@@ -109,7 +96,30 @@ void check_threshold(const Checker& check, const OnlineConfig& online) {
                     base::number(online.high));
 }
 
+void check_search(const Checker& check, const TrainingConfig& training) {
+  constexpr std::size_t kMost = 256;
+  std::size_t combinations = 1;
+  for (const auto& [key, values] : training.search) {
+    combinations *= values.size();
+    check.require(
+        combinations <= kMost, "training.search",
+        "has more than " + std::to_string(kMost) + " combinations; search fewer keys at a time");
+  }
+}
+
 }  // namespace
+
+const YamlNode& locate(const YamlNode& root, std::string_view path) {
+  const YamlNode* node = &root;
+  while (!path.empty() && node->kind == YamlNode::Kind::map) {
+    const std::size_t end = std::min(path.find('.'), path.size());
+    const YamlNode* child = node->find(path.substr(0, end));
+    if (child == nullptr) break;
+    node = child;
+    path.remove_prefix(std::min(end + 1, path.size()));
+  }
+  return *node;
+}
 
 void check_config(const Config& config, const YamlNode& root) {
   const Checker check(root);
@@ -123,6 +133,7 @@ void check_config(const Config& config, const YamlNode& root) {
   check_window(check, config);
   check_corrector(check, config.corrector);
   check_threshold(check, config.threshold.online);
+  check_search(check, config.training);
 }
 
 }  // namespace dgap::schemas

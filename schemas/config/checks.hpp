@@ -1,10 +1,13 @@
 #pragma once
-#include <string>
+#include <string_view>
 
 #include "schemas/config/config.hpp"
 #include "schemas/config/yaml_tree.hpp"
 
 namespace dgap::schemas {
+
+/// The deepest node on the way to `path` that the tree has.
+const YamlNode& locate(const YamlNode& root, std::string_view path);
 
 /// What must hold between keys, and which keys are required. UsageError at the key's place in
 /// `root`.

@@ -5,9 +5,19 @@
 #include "schemas/config/checks.hpp"
 #include "schemas/config/fields.hpp"
 #include "schemas/config/reader.hpp"
+#include "schemas/config/search.hpp"
 #include "schemas/config/yaml_tree.hpp"
 
 namespace dgap::schemas {
+
+Config read_tree(const YamlNode& root) {
+  Config config;
+  ConfigReader reader(root);
+  describe_config(reader, config);
+  reader.finish();
+  check_config(config, root);
+  return config;
+}
 
 Config parse_config(std::string_view text, std::string_view file_name,
                     const std::vector<std::string>& overrides) {
@@ -16,11 +26,8 @@ Config parse_config(std::string_view text, std::string_view file_name,
     root.kind = YamlNode::Kind::map;  // an empty file lacks its required keys, and is told so
   }
   for (const std::string& override_text : overrides) apply_override(root, override_text);
-  Config config;
-  ConfigReader reader(root);
-  describe_config(reader, config);
-  reader.finish();
-  check_config(config, root);
+  const Config config = read_tree(root);
+  settings_of(root, config);  // for what it refuses
   return config;
 }
 

@@ -172,6 +172,11 @@ struct TrainingConfig {
   int patience = 4;                       // epochs without a better validation loss
   double positive_weight = 1.0;           // class weight of y = 1 in the detector's loss
   std::map<std::string, double> weights;  // of a source's or domain's steps in the corrector's loss
+  int seeds = 1;                          // correctors trained from as many seeds
+  std::vector<double> learning_curve;     // shares of the training steps, ascending
+  /// Values, in YAML, of keys of corrector and training; correctors are trained with every
+  /// combination.
+  std::map<std::string, std::vector<std::string>> search;
   bool operator==(const TrainingConfig&) const = default;
 };
 
@@ -237,6 +242,15 @@ Config read_config(const std::filesystem::path& file,
                    const std::vector<std::string>& overrides = {});
 Config parse_config(std::string_view text, std::string_view file_name,
                     const std::vector<std::string>& overrides = {});
+
+/// One combination of training.search: the values by key, in YAML, and the configuration with them.
+struct SearchSetting {
+  std::map<std::string, std::string> values;
+  Config config;
+};
+/// Every combination, the first key's values outermost; the configuration itself where nothing is
+/// searched.
+std::vector<SearchSetting> search_settings(const Config& config);
 
 /// The fully resolved configuration as canonical YAML: every key, one order, shortest numbers.
 /// Reading it gives an equal Config.

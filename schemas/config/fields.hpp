@@ -41,6 +41,16 @@ struct IntegerList {
   IntegerRange each;
   bool ascending = false;
 };
+/// At most `high_count` real numbers in a range, ascending.
+struct RealList {
+  std::size_t high_count = 1;
+  RealRange each;
+};
+/// Keys of the configuration and for each the values to try.
+struct SearchGrid {
+  std::vector<std::string_view> keys;  // that may be searched
+  std::size_t high_count = 1;          // values of each
+};
 /// Text that is not empty.
 struct Text {};
 /// [A-Za-z0-9._-]+, neither "." nor "..".
@@ -175,6 +185,21 @@ void describe_window(V& v, C& window) {
           "suffices, so that this share of K_b's mean coverage is kept; 0 = K_b at every step");
 }
 
+/// What a grid search may vary: what leaves samples and validation loss as they are.
+inline const std::vector<std::string_view> kSearchKeys = {"corrector.architecture",
+                                                          "corrector.form",
+                                                          "corrector.hidden",
+                                                          "corrector.transformer.width",
+                                                          "corrector.transformer.heads",
+                                                          "corrector.transformer.blocks",
+                                                          "corrector.transformer.hidden",
+                                                          "corrector.lambda_rank",
+                                                          "corrector.lambda_reg",
+                                                          "training.batch",
+                                                          "training.learning_rate",
+                                                          "training.weight_decay",
+                                                          "training.patience"};
+
 template <class V, class C>
 void describe_networks(V& v, C& config) {
   v.section("detector", "which steps are risky, Eq. 6 and 10", [&] {
@@ -226,6 +251,13 @@ void describe_networks(V& v, C& config) {
     v.field("weights", t.weights, RealRange{0, 1e6},
             "how much a step of a corpus source or domain counts in the corrector's loss; 1 where "
             "none is given");
+    v.field("seeds", t.seeds, IntegerRange{1, 100},
+            "correctors trained from as many seeds; the best one on validation steps is kept");
+    v.field("learning_curve", t.learning_curve, RealList{16, {0, 1, true, true}},
+            "shares of the training steps that correctors are trained on besides, for a curve");
+    v.field("search", t.search, SearchGrid{kSearchKeys, 16},
+            "values to try, as mappings like the configuration's own: correctors are trained with "
+            "every combination, the best one on validation steps is kept");
   });
 }
 

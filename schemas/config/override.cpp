@@ -51,15 +51,8 @@ void expand_preset(YamlNode& item) {
 
 }  // namespace
 
-void apply_override(YamlNode& root, std::string_view override_text) {
-  const auto source = std::make_shared<const std::string>("--set " + std::string(override_text));
-  const std::size_t equals = override_text.find('=');
-  if (equals == 0 || equals == std::string_view::npos) {
-    throw base::UsageError(*source + ": expected key.path=value");
-  }
-  const std::string_view path = override_text.substr(0, equals);
-  YamlNode value = parse_yaml(override_text.substr(equals + 1), *source, false);
-
+void put_at(YamlNode& root, std::string_view path, YamlNode value) {
+  const Source source = value.source;
   YamlNode* node = &root;
   int depth = 0;
   for (std::size_t begin = 0; begin <= path.size(); ++depth) {
@@ -73,6 +66,17 @@ void apply_override(YamlNode& root, std::string_view override_text) {
     begin = end + 1;
   }
   *node = std::move(value);
+}
+
+void apply_override(YamlNode& root, std::string_view override_text) {
+  const std::string source = "--set " + std::string(override_text);
+  const std::size_t equals = override_text.find('=');
+  if (equals == 0 || equals == std::string_view::npos) {
+    throw base::UsageError(source + ": expected key.path=value");
+  }
+  YamlNode value = parse_yaml(override_text.substr(equals + 1), source, false);
+  if (value.source == nullptr) value.source = std::make_shared<const std::string>(source);
+  put_at(root, override_text.substr(0, equals), std::move(value));
 }
 
 }  // namespace dgap::schemas

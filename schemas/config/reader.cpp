@@ -43,6 +43,52 @@ void check_choice(const YamlNode& node, std::string_view path, const Choice& cho
   fail_at(node, path, allowed + ", got " + node.shown() + hint(text, choice.values));
 }
 
+/// A scalar or list as YAML on one line.
+std::string flow_text(const YamlNode& node, std::string_view path) {
+  if (node.kind == Kind::scalar && !node.quoted) return node.text;
+  if (node.kind == Kind::scalar) {
+    check_name(node, path, node.text);
+    return "\"" + node.text + "\"";
+  }
+  if (node.kind != Kind::list) fail_type(node, path, "a value");
+  std::string text = "[";
+  for (const YamlNode& item : node.items) {
+    text += (text.size() > 1 ? ", " : "") + flow_text(item, path);
+  }
+  return text + "]";
+}
+
+/// Adds the values that `node`, a mapping at the key `prefix`, has for keys of the configuration.
+void read_grid(const YamlNode& node, const std::string& path, const std::string& prefix,
+               const SearchGrid& rule, std::map<std::string, std::vector<std::string>>& grid) {
+  for (std::size_t i = 0; i < node.keys.size(); ++i) {
+    const YamlNode& item = node.items[i];
+    const std::string key = (prefix.empty() ? "" : prefix + ".") + node.keys[i].text;
+    const std::string item_path = path + "." + key;
+    if (item.kind == Kind::map) {
+      read_grid(item, path, key, rule, grid);
+      continue;
+    }
+    if (std::find(rule.keys.begin(), rule.keys.end(), key) == rule.keys.end()) {
+      fail_at(item, item_path, "cannot be searched; what can is " + base::join(rule.keys));
+    }
+    if (item.kind != Kind::list || item.items.empty() || item.items.size() > rule.high_count) {
+      fail_at(item, item_path,
+              "expected a list of 1 to " + std::to_string(rule.high_count) + " values, got " +
+                  item.shown());
+    }
+    std::vector<std::string> texts;
+    for (const YamlNode& value : item.items) {
+      texts.push_back(flow_text(value, item_path + "." + std::to_string(texts.size())));
+      if (std::find(texts.begin(), texts.end() - 1, texts.back()) == texts.end() - 1) continue;
+      fail_at(value, item_path, quoted_for_message(texts.back()) + " is given twice");
+    }
+    if (!grid.emplace(key, std::move(texts)).second) {
+      fail_at(item, item_path, "is given twice");
+    }
+  }
+}
+
 }  // namespace
 
 std::int64_t read_integer(const YamlNode& node, std::string_view path, const IntegerRange& range) {
@@ -278,6 +324,35 @@ void ConfigReader::read(const YamlNode& node, const std::string& path,
     }
     value.push_back(item.text);
   }
+}
+
+void ConfigReader::read(const YamlNode& node, const std::string& path, std::vector<double>& value,
+                        const RealList& rule) {
+  if (node.kind != Kind::list) fail_type(node, path, "a list of numbers");
+  if (node.items.size() > rule.high_count) {
+    fail_at(node, path,
+            "must have at most " + std::to_string(rule.high_count) + " items, has " +
+                std::to_string(node.items.size()));
+  }
+  value.clear();
+  for (const YamlNode& item : node.items) {
+    const std::string item_path = path + "." + std::to_string(value.size());
+    const double number = read_real(item, item_path, rule.each);
+    if (!value.empty() && number <= value.back()) {
+      fail_at(item, item_path,
+              "must be greater than the item before it (" + base::number(value.back()) + "), got " +
+                  item.text);
+    }
+    value.push_back(number);
+  }
+}
+
+void ConfigReader::read(const YamlNode& node, const std::string& path,
+                        std::map<std::string, std::vector<std::string>>& value,
+                        const SearchGrid& rule) {
+  require_map(node, path);
+  value.clear();
+  read_grid(node, path, "", rule, value);
 }
 
 void ConfigReader::read(const YamlNode& node, const std::string& path,

@@ -68,8 +68,12 @@ class ConfigReader {
                    const IntegerList& rule);
   static void read(const YamlNode& node, const std::string& path, std::vector<std::string>& value,
                    const Choice& rule);
+  static void read(const YamlNode& node, const std::string& path, std::vector<double>& value,
+                   const RealList& rule);
   static void read(const YamlNode& node, const std::string& path,
                    std::map<std::string, double>& value, const RealRange& rule);
+  static void read(const YamlNode& node, const std::string& path,
+                   std::map<std::string, std::vector<std::string>>& value, const SearchGrid& rule);
 
   std::vector<Frame> frames_;
 };
@@ -86,6 +90,9 @@ void check_name(const YamlNode& node, std::string_view path, std::string_view na
 /// UsageError "unknown key; did you mean ..." for a key of `node` at `index`.
 [[noreturn]] void fail_unknown_key(const YamlNode& node, std::size_t index, std::string_view path,
                                    const std::vector<std::string_view>& known);
+
+/// The configuration of a tree, checked, but for the settings of training.search.
+Config read_tree(const YamlNode& root);
 
 /// What a mapping in `precisions` may have: every key with a value of its type, lists with one
 /// item.

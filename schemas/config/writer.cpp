@@ -56,6 +56,17 @@ std::string yaml_value(const std::map<std::string, double>& values) {
   return out + "}";
 }
 
+/// Lists of values that are YAML already.
+std::string yaml_value(const std::map<std::string, std::vector<std::string>>& grid) {
+  std::string out = "{";
+  for (const auto& [key, texts] : grid) {
+    std::string values;
+    for (const std::string& text : texts) values += (values.empty() ? "" : ", ") + text;
+    out += (out.size() > 1 ? ", " : "") + yaml_text(key) + ": [" + values + "]";
+  }
+  return out + "}";
+}
+
 /// Keys that change no result.
 const std::vector<std::string_view> kChangeNothing{"run.threads", "run.dir", "model.memory_budget"};
 

@@ -51,6 +51,10 @@ std::string quoted_for_message(std::string_view text);
 /// keys that are not text, merge keys (`<<`), tags other than !!str.
 YamlNode parse_yaml(std::string_view text, std::string_view source, bool numbered_lines = true);
 
+/// Puts `value` at the key path (list items by index), making mappings where they lack. UsageError
+/// naming the value's source.
+void put_at(YamlNode& root, std::string_view path, YamlNode value);
+
 /// Applies "key.path=value" (value in YAML; list items by index) to the tree. UsageError naming the
 /// override.
 void apply_override(YamlNode& root, std::string_view override_text);

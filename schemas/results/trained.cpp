@@ -62,7 +62,11 @@ json to_json(const TrainingFigures& f) {
           {"kl_after", number_or_null(f.kl_after)},
           {"calibration_error", to_json(f.calibration_error)},
           {"escalate_rate", number_or_null(f.escalate_rate)},
-          {"escalate_auc", number_or_null(f.escalate_auc)}};
+          {"escalate_auc", number_or_null(f.escalate_auc)},
+          {"settings_tried", f.settings_tried},
+          {"setting", f.setting},
+          {"seed_losses", f.seed_losses},
+          {"curve", {{"steps", f.curve_steps}, {"validation_loss", f.curve_losses}}}};
 }
 
 std::string choice(const ResultObject& object, const char* key,
@@ -140,6 +144,17 @@ TrainingFigures read_figures(const ResultObject& object) {
   f.calibration_error = read_errors(object);
   f.escalate_rate = bounded(object, "escalate_rate", 0.0, 1.0);
   f.escalate_auc = bounded(object, "escalate_auc", 0.0, 1.0);
+  f.settings_tried = static_cast<int>(object.integer("settings_tried", 1, 1 << 20));
+  const ResultObject setting = object.object("setting");
+  for (const std::string& key : setting.keys()) f.setting[key] = setting.text(key.c_str());
+  f.seed_losses = object.numbers_or_nan("seed_losses");
+  const ResultObject curve = object.object("curve");
+  for (const int steps : curve.integers("steps")) f.curve_steps.push_back(steps);
+  f.curve_losses = curve.numbers_or_nan("validation_loss");
+  if (f.curve_losses.size() != f.curve_steps.size()) {
+    curve.fail("validation_loss", "has not as many values as steps");
+  }
+  curve.finish();
   object.finish();
   return f;
 }
@@ -153,6 +168,11 @@ void check_finite(const Tensors& tensors) {
 }
 
 }  // namespace
+
+double chosen_loss(const TrainingFigures& figures) {
+  return figures.chosen_epoch == 0 ? figures.initial_validation_loss
+                                   : figures.validation_loss[figures.chosen_epoch - 1];
+}
 
 std::vector<fs::path> trained_files(const fs::path& directory, const std::string& precision) {
   return {directory / (precision + ".safetensors"), directory / (precision + ".json")};

@@ -32,7 +32,19 @@ struct TrainingFigures {
   std::optional<double> kl_before, kl_after;
   std::optional<CalibrationErrors> calibration_error;  // detectors that are not constant
   std::optional<double> escalate_rate, escalate_auc;   // of the second output, training, validation
+  /// Correctors: combinations of training.search that were tried, and the values of the one that
+  /// was kept; the lowest validation loss of every seed, run.seed's own first; and by
+  /// training.learning_curve the lowest validation losses of trainings on fewer steps, all steps
+  /// last.
+  int settings_tried = 1;
+  std::map<std::string, std::string> setting;
+  std::vector<double> seed_losses;
+  std::vector<std::int64_t> curve_steps;
+  std::vector<double> curve_losses;
 };
+
+/// Of the chosen epoch.
+double chosen_loss(const TrainingFigures& figures);
 
 struct TrainedNetwork {
   std::string key;  // of the run that made it: a stage with the same key need not train again

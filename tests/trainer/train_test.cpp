@@ -113,6 +113,57 @@ TEST(TrainCorrector, LearnsToCopyFromTheContext) {
   EXPECT_LT(share_left({"logits", "context"}), 0.5);
 }
 
+TEST(TrainCorrector, TriesSettingsAndSeedsAndFewerSteps) {
+  schemas::Config config = testing::make_config();
+  config.model.path = config.corpus.path = "unused";  // required
+  config.training.epochs = 3;
+  config.training.search = {{"training.learning_rate", {"1.0e-06", "0.01"}},
+                            {"corrector.architecture", {"linear", "mlp"}}};
+  config.training.seeds = 3;
+  config.training.learning_curve = {0.01, 0.5};
+  testing::TraceOptions options;
+  options.units = 16;  // 256 steps
+  Warnings progress;
+  const PrecisionData data = data_of(config, options);
+  const auto trained = train_corrector(config, data, progress);
+  EXPECT_EQ(corrector_trainings(config), 4 + 2 + 2);
+  EXPECT_EQ(progress.advanced, 8 * 3);
+  const schemas::TrainingFigures& f = trained.figures;
+  EXPECT_EQ(f.settings_tried, 4);
+  EXPECT_EQ(f.setting.at("training.learning_rate"), "0.01");
+  EXPECT_EQ(f.setting.at("corrector.architecture"), trained.info.architecture);
+  ASSERT_EQ(f.seed_losses.size(), 3u);
+  EXPECT_NE(f.seed_losses[0], f.seed_losses[1]);
+  EXPECT_NE(f.seed_losses[1], f.seed_losses[2]);
+  EXPECT_EQ(chosen_loss(f), *std::min_element(f.seed_losses.begin(), f.seed_losses.end()));
+  EXPECT_EQ(f.curve_steps, (std::vector<std::int64_t>{0, 128, 256}));
+  EXPECT_EQ(f.curve_losses[0], f.initial_validation_loss);
+  EXPECT_GT(f.curve_losses[1], f.curve_losses[2]);
+  EXPECT_EQ(f.curve_losses[2], f.seed_losses[0]);
+
+  // The setting that was kept, alone, is the same training.
+  schemas::Config alone = config;
+  alone.training.search.clear(), alone.training.learning_curve.clear(), alone.training.seeds = 1;
+  alone.training.learning_rate = 0.01;
+  alone.corrector.architecture = trained.info.architecture;
+  EXPECT_EQ(chosen_loss(train_corrector(alone, data, progress).figures), f.seed_losses[0]);
+}
+
+TEST(TrainCorrector, ChoosesByValidationStepsAlone) {
+  schemas::Config config = testing::make_config();
+  PrecisionData data = data_of(config, {});
+  data.validation = make_samples(testing::make_trace({.units = 0}), 0, config, 0.9, 21);
+  Warnings progress;
+  EXPECT_NO_THROW(train_corrector(config, data, progress));
+  config.training.seeds = 2;
+  try {
+    train_corrector(config, data, progress);
+    FAIL();
+  } catch (const base::FailedError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("precision A: training.search, seeds and learning_curve"));
+  }
+}
+
 TEST(TrainCorrector, StepsCountAsTheirSourceOrDomainWeighs) {
   schemas::Config config = testing::make_config();
   testing::TraceOptions options;
@@ -386,6 +437,37 @@ TEST_F(TrainStage, ResumesAtTheNextPrecisionWithEqualBytes) {
   const auto written = fs::last_write_time(run() / "corrector" / "A.json");
   train(config, progress);
   EXPECT_EQ(fs::last_write_time(run() / "corrector" / "A.json"), written);
+  EXPECT_EQ(outputs(), uninterrupted);
+}
+
+/// Trainings that were not done again: they advance by all epochs at once.
+class KeptCounter : public base::Progress {
+ public:
+  explicit KeptCounter(int epochs) : epochs_(epochs) {}
+  void advance(std::int64_t done) override { kept_ += done == epochs_ ? 1 : 0; }
+  int kept() const { return kept_; }
+
+ private:
+  int epochs_, kept_ = 0;
+};
+
+TEST_F(TrainStage, ResumesASearchAtTheNextTraining) {
+  config.model.path = config.corpus.path = "unused";  // required
+  config.training.seeds = 4;
+  base::Progress progress;
+  train(config, progress);
+  const auto uninterrupted = outputs();
+  EXPECT_FALSE(fs::exists(run() / "corrector" / "A.fits"));
+  for (const char* folder : {"detector", "corrector", "stages"}) fs::remove_all(run() / folder);
+
+  Stopper stopper(3 + 3 + 3 + 1);  // inside the second seed of the first precision
+  EXPECT_THROW(train(config, stopper), base::InterruptedError);
+  EXPECT_TRUE(fs::exists(run() / "corrector" / "A.fits" / "seed-1.json"));
+  EXPECT_FALSE(fs::exists(run() / "corrector" / "A.fits" / "seed-2.json"));
+  KeptCounter counter(config.training.epochs);
+  train(config, counter);
+  EXPECT_EQ(counter.kept(), 2);
+  EXPECT_FALSE(fs::exists(run() / "corrector" / "A.fits"));
   EXPECT_EQ(outputs(), uninterrupted);
 }
 

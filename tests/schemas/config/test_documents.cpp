@@ -177,6 +177,36 @@ class Documenter {
     return {"number", std::string(rule.low_open ? "(" : "[") + base::number(rule.low) + ", " +
                           base::number(rule.high) + (rule.high_open ? ")" : "]")};
   }
+  static TypeAndRange describe(Json& property, const std::vector<double>&, const RealList& rule) {
+    Json number;
+    const auto [type, range] = describe(number, 0.0, rule.each);
+    property.update({{"type", "array"}, {"maxItems", rule.high_count}, {"items", number}});
+    return {"list of numbers",
+            "at most " + std::to_string(rule.high_count) + " in " + range + ", ascending"};
+  }
+  static TypeAndRange describe(Json& property,
+                               const std::map<std::string, std::vector<std::string>>&,
+                               const SearchGrid& rule) {
+    const Json values = {{"type", "array"}, {"minItems", 1}, {"maxItems", rule.high_count}};
+    property["type"] = "object";
+    property["additionalProperties"] = false;
+    for (const std::string_view key : rule.keys) {
+      Json* object = &property;  // keys are given whole, or as mappings inside mappings
+      object->operator[]("properties")[std::string(key)] = values;
+      for (std::string_view rest = key;;) {
+        const std::size_t point = rest.find('.');
+        Json& inner = (*object)["properties"][std::string(rest.substr(0, point))];
+        if (point == std::string_view::npos) {
+          inner = values;
+          break;
+        }
+        inner["type"] = "object";
+        object = &inner;
+        rest.remove_prefix(point + 1);
+      }
+    }
+    return {"mapping of keys to lists of values", joined(rule.keys, ", ")};
+  }
   static TypeAndRange describe(Json& property, const std::map<std::string, double>&,
                                const RealRange& rule) {
     Json number;

@@ -205,6 +205,33 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"training: {weights: {books: -1}}\n",
                 "c.yaml:4: training.weights.books: must be in [0, 1e+06], got -1"},
         Refused{"training: {weights: {a b: 1}}\n", "c.yaml:4: training.weights.a b: "},
+        Refused{"training: {search: {corrector: {lambda_rank: [0, -1]}}}\n",
+                "c.yaml:4: corrector.lambda_rank: must be in [0, 1000], got -1"},
+        Refused{"training:\n  search:\n    corrector.hidden: [[64], []]\n",
+                "c.yaml:6: corrector.hidden: must have 1 to 8 items, has 0"},
+        Refused{"training: {search: {corrector: {form: [window], architecture: [transformer]}}}\n",
+                "c.yaml:4: corrector.form: must be candidate where"},
+        Refused{"training: {search: {training: {epochs: [1, 2]}}}\n",
+                "c.yaml:4: training.search.training.epochs: cannot be searched; what can is "
+                "corrector.architecture, "},
+        Refused{"training: {search: {corrector: {lambda_reg: 1}}}\n",
+                "c.yaml:4: training.search.corrector.lambda_reg: expected a list of 1 to 16 "
+                "values, got \"1\""},
+        Refused{"training: {search: {corrector: {lambda_reg: [1, 1]}}}\n",
+                "c.yaml:4: training.search.corrector.lambda_reg: \"1\" is given twice"},
+        Refused{"training: {search: {corrector: {lambda_reg: [\"1\"]}}}\n",
+                "c.yaml:4: corrector.lambda_reg: expected a number, got the text \"1\""},
+        Refused{
+            "training: {search: {corrector: {lambda_reg: [0, 1, 2, 3, 4, 5, 6, 7], lambda_rank: "
+            "[0, 1, 2, 3, 4, 5, 6, 7]}, training: {patience: [1, 2, 3, 4, 5]}}}\n",
+            "c.yaml:4: training.search: has more than 256 combinations"},
+        Refused{"training: {seeds: 0}\n", "c.yaml:4: training.seeds: must be in [1, 100], got 0"},
+        Refused{"training: {learning_curve: 0.5}\n",
+                "c.yaml:4: training.learning_curve: expected a list of numbers"},
+        Refused{"training: {learning_curve: [0.5, 0.25]}\n",
+                "c.yaml:4: training.learning_curve.1: must be greater than the item before it"},
+        Refused{"training: {learning_curve: [1]}\n",
+                "c.yaml:4: training.learning_curve.0: must be in (0, 1), got 1"},
         Refused{"training: {weights: [1]}\n",
                 "c.yaml:4: training.weights: expected a mapping of keys, got a list"},
         Refused{"corrector: {inputs: [logits, logits]}\n",
@@ -337,6 +364,29 @@ TEST(ConfigReader, ConfigurationsOfTheRepository) {
     ++seen;
   }
   EXPECT_GE(seen, 2);
+}
+
+TEST(ConfigReader, SearchGivesEveryCombination) {
+  const Config c = parsed(std::string(kMinimal) +
+                          "training: {search: {corrector: {hidden: [[64, 32], [8]]}, "
+                          "training.learning_rate: [1e-3, 0.5]}}\n");
+  const auto settings = search_settings(c);
+  ASSERT_EQ(settings.size(), 4u);
+  EXPECT_EQ(settings[0].values.at("corrector.hidden"), "[64, 32]");
+  EXPECT_EQ(settings[0].config.corrector.hidden, (std::vector<int>{64, 32}));
+  EXPECT_EQ(settings[0].config.training.learning_rate, 1e-3);
+  EXPECT_EQ(settings[1].config.training.learning_rate, 0.5);
+  EXPECT_EQ(settings[3].config.corrector.hidden, std::vector<int>{8});
+  EXPECT_TRUE(settings[3].config.training.search.empty());
+  EXPECT_EQ(parse_config(to_yaml(c), "again.yaml").training, c.training);
+  EXPECT_EQ(parse_config(to_yaml(c), "again.yaml"), c);
+
+  const Config plain = parsed(kMinimal);
+  ASSERT_EQ(search_settings(plain).size(), 1u);
+  EXPECT_EQ(search_settings(plain)[0].config, plain);
+  const Config set =
+      parse_config(kMinimal, "c.yaml", {"training.search.training.learning_rate=[0.1, 0.2]"});
+  EXPECT_EQ(search_settings(set)[1].config.training.learning_rate, 0.2);
 }
 
 }  // namespace

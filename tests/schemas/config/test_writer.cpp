@@ -45,7 +45,17 @@ Config unusual() {
   c.labels = {1e-5, 1.0};
   c.detector = {"linear", {1, 2, 3}};
   c.corrector = {"linear", "window", {4}, {24, 3, 2, 8}, {"logits"}, "paper", 2.5, 0.0, 123.0};
-  c.training = {1, 2, 3e-4, 0.0, 5, 1.5, {{"books", 1.0}, {"retrieval", 0.1}}};
+  c.training = {
+      1,
+      2,
+      3e-4,
+      0.0,
+      5,
+      1.5,
+      {{"books", 1.0}, {"retrieval", 0.1}},
+      2,
+      {0.25, 1.0 / 3.0},
+      {{"corrector.lambda_rank", {"0", "1e-3"}}, {"corrector.hidden", {"[4, 5]", "[6]"}}}};
   c.threshold = {"fixed", 0.25, 1e-17};
   c.evaluate.retrieval = {0, 64, {"count"}};
   c.corpus.retrieval = {5, 6, 70, {"uuid", "dense"}};
