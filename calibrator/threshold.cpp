@@ -64,10 +64,9 @@ class Networks {
     outcome.escalation = detector_.escalation(phi, scratch.detector.data());
     outcome.before = window.before();
     const std::span<float> edited(scratch.edited.data(), logits.size());
-    const runtime::Context* const context =
-        corrector_.takes_context() ? &scratch.context.at(part, step) : nullptr;
-    corrector_.deltas({phi, logits, window.lse(), window.ids(), context}, edited.data(),
-                      scratch.corrector);
+    corrector_.deltas(
+        scratch.context.corrector_step(corrector_, part, precision, step, window, phi),
+        edited.data(), scratch.corrector);
     for (std::size_t i = 0; i < edited.size(); ++i) edited[i] += logits[i];
     // The runtime leaves a row as it is when its correction is not finite.
     const bool finite =

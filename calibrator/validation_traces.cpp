@@ -8,7 +8,9 @@
 namespace dgap::calibrator {
 
 ValidationTraces::ValidationTraces(const schemas::Config& config)
-    : traces_(config.run_directory() / "traces"), split_(config.corpus.splits.validation) {
+    : traces_(config.run_directory() / "traces"),
+      split_(config.corpus.splits.validation),
+      hidden_(config.corrector.takes("hidden")) {
   const std::vector<std::string>& collected = traces_.precisions();
   for (const schemas::Scheme& scheme : config.precisions) {
     if (std::find(collected.begin(), collected.end(), scheme.name) == collected.end()) {
@@ -30,6 +32,7 @@ void ValidationTraces::for_each_part(bool candidates, const Visit& visit) const 
   schemas::TraceSelection selection;
   selection.precisions = precisions_;
   selection.reference_candidates = candidates;
+  selection.hidden = candidates && hidden_;
   std::vector<std::int64_t> steps;
   for (const std::size_t index : parts_) {
     base::throw_if_stop_requested();

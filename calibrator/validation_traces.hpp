@@ -31,6 +31,7 @@ class ValidationTraces {
  private:
   schemas::TraceSet traces_;
   std::string split_;
+  bool hidden_;  // whether correctors take hidden states
   std::vector<std::string> precisions_;
   std::vector<std::size_t> parts_;
 };

@@ -50,6 +50,7 @@ void evaluate_precision(const schemas::Config& config, const schemas::TraceSet& 
                         const schemas::Bundle& bundle, const std::string& name, json& evaluation) {
   schemas::TraceSelection selection;
   selection.precisions = {name};
+  selection.hidden = config.corrector.takes("hidden");
   const schemas::TracePart trace = traces.read_split(config.corpus.splits.test, selection);
   if (trace.steps() == 0) {
     throw base::FailedError("the traces hold no steps of the split '" + config.corpus.splits.test +

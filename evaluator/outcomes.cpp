@@ -50,8 +50,8 @@ void add_controls(Scratch& scratch, const std::string& stream, std::uint64_t see
 }
 
 Outcome outcome(const schemas::PrecisionEntry& entry, const runtime::Detector& detector,
-                const runtime::Corrector& corrector, const runtime::Context* context,
-                Scratch& scratch) {
+                const runtime::Corrector& corrector, const schemas::TracePart& trace,
+                std::size_t precision, std::int64_t step, Scratch& scratch) {
   const statistics::StepWindow& window = scratch.window;
   const auto logits = window.logits();
   Outcome result;
@@ -68,7 +68,8 @@ Outcome outcome(const schemas::PrecisionEntry& entry, const runtime::Detector& d
   result.escalation = detector.escalation(scratch.phi.data(), scratch.detector.data());
   result.escalated =
       entry.escalate_tau && static_cast<double>(result.escalation) > *entry.escalate_tau;
-  corrector.deltas({scratch.phi.data(), logits, window.lse(), window.ids(), context},
+  corrector.deltas(scratch.context.corrector_step(corrector, trace, precision, step, window,
+                                                  scratch.phi.data()),
                    scratch.delta.data(), scratch.corrector);
   const std::span edited(scratch.edited.data(), logits.size());
   for (std::size_t i = 0; i < logits.size(); ++i) edited[i] = logits[i] + scratch.delta[i];
@@ -107,13 +108,11 @@ std::vector<Outcome> outcomes(const schemas::TracePart& trace, std::size_t preci
     for (std::int64_t step = range.begin(); step != range.end(); ++step) {
       scratch.window.assign(trace, precision, step, entry.alpha, entry.window, entry.window_mass);
       Outcome& result = results[static_cast<std::size_t>(step)];
-      const runtime::Context* const context =
-          corrector.takes_context() ? &scratch.context.at(trace, step) : nullptr;
-      result = outcome(entry, detector, corrector, context, scratch);
+      result = outcome(entry, detector, corrector, trace, precision, step, scratch);
       add_controls(scratch, "noise/" + name + "/" + std::to_string(step), seed, result);
       if (entry.window_mass < 1.0) {
         scratch.window.assign(trace, precision, step, entry.alpha, entry.window);
-        const Outcome fixed = outcome(entry, detector, corrector, context, scratch);
+        const Outcome fixed = outcome(entry, detector, corrector, trace, precision, step, scratch);
         result.restored_fixed = fixed.restored;
         result.oracle_fixed = fixed.oracle;
         result.coverage_fixed = fixed.coverage;

@@ -10,23 +10,32 @@
 namespace dgap::evaluator {
 namespace {
 
-/// Logits of a few rows, kept.
+/// Logits and hidden states of a few rows, kept.
 class KeptRows : public engine::LogitsSink {
  public:
-  explicit KeptRows(std::int64_t width) : width_(width) {}
-  void take(std::int64_t first_row, std::int64_t rows, const float* logits, const float*) override {
+  explicit KeptRows(const engine::ModelInfo& model)
+      : width_(model.vocab_size), hidden_size_(model.hidden_size) {}
+  void take(std::int64_t first_row, std::int64_t rows, const float* logits,
+            const float* hidden) override {
     (void)first_row;
     values_.insert(values_.end(), logits, logits + rows * width_);
+    hidden_.insert(hidden_.end(), hidden, hidden + rows * hidden_size_);
   }
   std::int64_t rows() const { return static_cast<std::int64_t>(values_.size()) / width_; }
-  std::vector<float>& values() { return values_; }
+  /// As the runtime takes them.
+  dgap_logits logits() { return view(values_, width_); }
+  dgap_logits hidden() { return view(hidden_, hidden_size_); }
   std::span<const float> row(std::int64_t i) const {
     return {values_.data() + i * width_, static_cast<std::size_t>(width_)};
   }
 
  private:
-  std::int64_t width_;
-  std::vector<float> values_;
+  dgap_logits view(std::vector<float>& values, std::int64_t width) const {
+    return {values.data(), DGAP_F32, rows(), width, width * 4, 4};
+  }
+
+  std::int64_t width_, hidden_size_;
+  std::vector<float> values_, hidden_;
 };
 
 struct Close {
@@ -101,16 +110,18 @@ std::vector<std::uint8_t> right_answers(const KeptRows& rows,
 
 /// As a serving stack does: row by row, each after the text that it continues.
 void restore(const PrecisionRun& run, const corpus::Prompt& one, std::span<const std::int32_t> inputs,
-             const dgap_logits& view, dgap_result* results) {
+             KeptRows& rows, dgap_result* results) {
   check(dgap_context_begin(run.context.get(), one.prompt.data(),
                            static_cast<std::int64_t>(one.prompt.size()) - 1));
-  dgap_logits row = view;
-  row.rows = 1;
+  dgap_logits row = rows.logits(), hidden = rows.hidden();
+  const dgap_logits view = row, states = hidden;
+  row.rows = hidden.rows = 1;
   const dgap_context* const context = run.context.get();
   for (std::int64_t i = 0; i < view.rows; ++i) {
     check(dgap_context_accept(run.context.get(), &inputs[static_cast<std::size_t>(i)], 1));
     row.data = static_cast<std::byte*>(view.data) + i * view.row_stride;
-    check(dgap_restorer_restore_in_context(run.restorer.get(), &context, &row, results + i));
+    hidden.data = static_cast<std::byte*>(states.data) + i * states.row_stride;
+    check(dgap_restorer_restore_with(run.restorer.get(), &context, &hidden, &row, results + i));
   }
 }
 
@@ -119,16 +130,14 @@ void run_precision(const PrecisionRun& run, const engine::Decoder& decoder,
                    const engine::Sequence& exact, const corpus::Prompt& one,
                    std::span<const std::int32_t> inputs,
                    std::span<const std::uint8_t> reference_right, TaskTally::Precision& tally) {
-  const std::int64_t width = decoder.model().vocab_size;
-  KeptRows rows(width);
+  KeptRows rows(decoder.model());
   const auto prefix = std::span(one.prompt).first(one.prompt.size() - 1);
   engine::continue_prefix(decoder, exact, prefix, *run.scheme)->append(inputs, &rows);
   tally.quantized.add(right_answers(rows, one.answer));
 
   const KeptRows before = rows;
   std::vector<dgap_result> results(one.answer.size());
-  const dgap_logits view{rows.values().data(), DGAP_F32, rows.rows(), width, width * 4, 4};
-  restore(run, one, inputs, view, results.data());
+  restore(run, one, inputs, rows, results.data());
   tally.restored.add(right_answers(rows, one.answer));
 
   std::vector<std::uint8_t> reachable;
@@ -147,7 +156,7 @@ void run_case(const engine::Decoder& decoder, const std::vector<PrecisionRun>& r
   ids.insert(ids.end(), one.answer.begin(), one.answer.end() - 1);
   const std::int64_t first = std::ssize(one.prompt) - 1;
   const auto sequence = decoder.begin(std::ssize(ids));
-  KeptRows rows(decoder.model().vocab_size);
+  KeptRows rows(decoder.model());
   sequence->append(ids, &rows, first);
   const auto right = right_answers(rows, one.answer);
   tally.cases += 1;

@@ -61,31 +61,54 @@ dgap_status guarded(const Body& body) noexcept {
   }
 }
 
-dgap_status check_view(const dgap_restorer* restorer, const dgap_logits* view,
-                       const dgap_result* results) {
-  if (restorer == nullptr || view == nullptr) {
-    return fail(DGAP_INVALID_ARGUMENT, "%s", "restorer and logits must not be NULL");
-  }
+/// Rows of at least `width` numbers, which are called `name`.
+dgap_status check_rows(const dgap_logits* view, std::int64_t width, const char* name) {
   if (view->rows < 0) return fail(DGAP_INVALID_ARGUMENT, "rows is %" PRId64, view->rows);
-  if (view->rows > 0 && (view->data == nullptr || results == nullptr)) {
-    return fail(DGAP_INVALID_ARGUMENT, "%s", "data and results must not be NULL");
+  if (view->rows > 0 && view->data == nullptr) {
+    return fail(DGAP_INVALID_ARGUMENT, "%s", "data must not be NULL");
   }
   const auto size = static_cast<std::int64_t>(dgap::runtime::element_size(view->dtype));
   if (size == 0) {
     return fail(DGAP_INVALID_ARGUMENT, "dtype %" PRId32 " is none of dgap_dtype", view->dtype);
   }
-  if (view->width < restorer->impl.vocab_size()) {
-    return fail(DGAP_INVALID_ARGUMENT,
-                "width is %" PRId64 "; the bundle's vocabulary needs %" PRId64, view->width,
-                restorer->impl.vocab_size());
+  if (view->width < width) {
+    return fail(DGAP_INVALID_ARGUMENT, "width is %" PRId64 "; the bundle's %s needs %" PRId64,
+                view->width, name, width);
   }
   if (view->element_stride < size || (view->rows > 1 && view->row_stride < size)) {
     return fail(DGAP_INVALID_ARGUMENT,
                 "element_stride is %" PRId64 " and row_stride %" PRId64
-                " bytes; a logit of this type has %" PRId64,
+                " bytes; a number of this type has %" PRId64,
                 view->element_stride, view->row_stride, size);
   }
   return DGAP_OK;
+}
+
+dgap_status check_view(const dgap_restorer* restorer, const dgap_logits* view,
+                       const dgap_result* results) {
+  if (restorer == nullptr || view == nullptr) {
+    return fail(DGAP_INVALID_ARGUMENT, "%s", "restorer and logits must not be NULL");
+  }
+  const dgap_status status = check_rows(view, restorer->impl.vocab_size(), "vocabulary");
+  if (status == DGAP_OK && view->rows > 0 && results == nullptr) {
+    return fail(DGAP_INVALID_ARGUMENT, "%s", "results must not be NULL");
+  }
+  return status;
+}
+
+/// A hidden state for every row, where they are taken.
+dgap_status check_hidden(const dgap_restorer* restorer, const dgap_logits* hidden,
+                         std::int64_t rows) {
+  if (hidden == nullptr) {
+    return fail(DGAP_INVALID_ARGUMENT, "%s",
+                "the corrector takes the hidden state of each row: call "
+                "dgap_restorer_restore_with");
+  }
+  if (hidden->rows != rows) {
+    return fail(DGAP_INVALID_ARGUMENT, "hidden has %" PRId64 " rows; logits have %" PRId64,
+                hidden->rows, rows);
+  }
+  return check_rows(hidden, restorer->impl.hidden_size(), "hidden size");
 }
 
 dgap_status run(dgap_restorer* restorer, const dgap_logits* logits, bool edit,
@@ -165,6 +188,10 @@ int64_t dgap_bundle_vocab_size(const dgap_bundle* bundle) {
   return bundle == nullptr ? 0 : bundle->contents.base_model.vocab_size;
 }
 
+int64_t dgap_bundle_hidden_size(const dgap_bundle* bundle) {
+  return bundle == nullptr ? 0 : bundle->contents.base_model.hidden_size;
+}
+
 dgap_status dgap_restorer_create(const dgap_bundle* bundle, const char* precision,
                                  dgap_restorer** restorer) {
   if (bundle == nullptr || precision == nullptr || restorer == nullptr) {
@@ -189,28 +216,41 @@ dgap_status dgap_restorer_restore(dgap_restorer* restorer, const dgap_logits* lo
                 "the corrector takes the text before each row: call "
                 "dgap_restorer_restore_in_context");
   }
-  return run(restorer, logits, true, results);
+  return dgap_restorer_restore_with(restorer, nullptr, nullptr, logits, results);
 }
 
 int32_t dgap_restorer_takes_context(const dgap_restorer* restorer) {
   return restorer != nullptr && restorer->impl.takes_context() ? 1 : 0;
 }
 
+int32_t dgap_restorer_takes_hidden(const dgap_restorer* restorer) {
+  return restorer != nullptr && restorer->impl.takes_hidden() ? 1 : 0;
+}
+
 dgap_status dgap_restorer_restore_in_context(dgap_restorer* restorer,
                                              const dgap_context* const* contexts,
                                              const dgap_logits* logits, dgap_result* results) {
-  if (dgap_restorer_takes_context(restorer) == 0) {
-    return run(restorer, logits, true, results);
-  }
+  return dgap_restorer_restore_with(restorer, contexts, nullptr, logits, results);
+}
+
+dgap_status dgap_restorer_restore_with(dgap_restorer* restorer, const dgap_context* const* contexts,
+                                       const dgap_logits* hidden, const dgap_logits* logits,
+                                       dgap_result* results) {
   dgap_status status = check_view(restorer, logits, results);
-  if (status == DGAP_OK) status = check_contexts(restorer, contexts, logits->rows);
-  for (int64_t r = 0; status == DGAP_OK && r < logits->rows; ++r) {
-    dgap_logits row = *logits;
+  if (status != DGAP_OK) return status;
+  const bool in_context = restorer->impl.takes_context(), seen = restorer->impl.takes_hidden();
+  if (in_context) status = check_contexts(restorer, contexts, logits->rows);
+  if (status == DGAP_OK && seen) status = check_hidden(restorer, hidden, logits->rows);
+  if (status != DGAP_OK) return status;
+  for (int64_t r = 0; r < logits->rows; ++r) {
+    dgap_logits row = *logits, state = seen ? *hidden : *logits;
     row.rows = 1;
     row.data = static_cast<std::byte*>(logits->data) + r * logits->row_stride;
-    restorer->impl.run(row, true, results + r, &contexts[r]->impl);
+    if (seen) state.data = static_cast<std::byte*>(hidden->data) + r * hidden->row_stride;
+    restorer->impl.run(row, true, results + r, in_context ? &contexts[r]->impl : nullptr,
+                       seen ? &state : nullptr);
   }
-  return status;
+  return DGAP_OK;
 }
 
 dgap_status dgap_context_create(const dgap_bundle* bundle, int64_t capacity,

@@ -52,6 +52,16 @@ Corrector::Corrector(const schemas::NetworkInfo& info, const schemas::Tensors& t
   } else {
     shape_ = Network(tensors, shape, info.layers, kDetectorWidth + own_inputs(), 1);
   }
+  if (info.has_vectors()) {
+    tokens_.emplace(tensors, info.tensors, info.rank);
+    query_of_phi_ = info.takes("tokens");
+    hidden_size_ = tokens_->inputs() - (query_of_phi_ ? kDetectorWidth : 0);
+    if ((hidden_size_ > 0) != info.takes("hidden")) {
+      throw base::IoError("tensor " + info.tensors + ".query.mean has " +
+                          std::to_string(tokens_->inputs()) +
+                          " inputs, which are not those that the corrector takes");
+    }
+  }
   if (has_mass_) {
     mass_ = Network(tensors, info.tensors + ".mass", info.layers_of_mass(), kDetectorWidth, 1);
   }
@@ -69,6 +79,7 @@ Corrector::Scratch Corrector::scratch(int window) const {
   scratch.floats.resize(kDetectorWidth + static_cast<std::size_t>(most) * own_inputs() +
                         static_cast<std::size_t>(whole_window_) +
                         std::max({shape_.scratch_floats(), mass_.scratch_floats(),
+                                  tokens_ ? tokens_->scratch_floats() : 0,
                                   transformer_ ? transformer_->scratch_floats(window) : 0}));
   if (takes_context_) scratch.context.emplace(window);
   return scratch;
@@ -99,6 +110,10 @@ void Corrector::deltas(const CorrectorStep& step, float* delta, Scratch& scratch
     std::copy_n(changes, k, delta);
   } else {
     shape_.forward(phi, candidates, k, delta, rest);
+  }
+  if (tokens_) {
+    const auto shared = query_of_phi_ && takes_hidden() ? phi : std::span<const float>();
+    tokens_->add(shared, takes_hidden() ? step.hidden : step.phi, step.ids, delta, rest);
   }
   if (!has_mass_) return;
   float offset = 0.0f;

@@ -6,6 +6,7 @@
 #include "runtime/context_features.hpp"
 #include "runtime/features.hpp"
 #include "runtime/network.hpp"
+#include "runtime/token_term.hpp"
 #include "runtime/transformer.hpp"
 #include "schemas/bundle/bundle.hpp"
 
@@ -38,17 +39,22 @@ struct CorrectorStep {
   double lse = 0.0;
   std::span<const std::int32_t> ids;  // [K] tokens
   const Context* context = nullptr;   // where takes_context(): the text up to this step
+  const float* hidden = nullptr;      // where takes_hidden(): the final hidden state
 };
 
 /// Delta z over the window (Eq. 12): shape network <tensors>.shape, inputs (phi, xi_i, context
 /// features of i where the bundle says so) -> 1 per candidate, or a transformer over them, or one
 /// network of the whole window, (phi, inputs of all candidates) -> all changes; plus, where the
-/// bundle has it, the mass network <tensors>.mass, phi -> 1, a common offset of the window.
+/// bundle has it, the mass network <tensors>.mass, phi -> 1, a common offset of the window; plus,
+/// where it takes `tokens` or `hidden`, e_v . u of every candidate's token v
+/// (runtime/token_term.hpp), the query being of phi, of the final hidden state, or of both.
 class Corrector {
  public:
   Corrector(const schemas::NetworkInfo& info, const schemas::Tensors& tensors);
 
   bool takes_context() const { return takes_context_; }
+  bool takes_hidden() const { return hidden_size_ > 0; }
+  int hidden_size() const { return hidden_size_; }  // 0 where it takes none
 
   /// Memory of one thread, for windows of at most a given size.
   struct Scratch {
@@ -66,6 +72,9 @@ class Corrector {
   Network shape_, mass_;
   std::optional<Transformer> transformer_;  // in place of shape_
   int whole_window_ = 0;                    // candidates of a network of the whole window
+  std::optional<TokenTerm> tokens_;
+  bool query_of_phi_ = false;
+  int hidden_size_ = 0;
   bool has_mass_ = false;
   bool takes_context_ = false;
   bool identity_ = false;  // architecture "none": delta 0

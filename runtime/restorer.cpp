@@ -60,6 +60,7 @@ Restorer::Restorer(const schemas::Bundle& bundle, const schemas::PrecisionEntry&
       detector_(entry.detector, bundle.tensors),
       corrector_(entry.corrector, bundle.tensors),
       row_(static_cast<std::size_t>(vocab_size_)),
+      hidden_(static_cast<std::size_t>(corrector_.hidden_size())),
       values_(static_cast<std::size_t>(window_)),
       edited_(static_cast<std::size_t>(window_)),
       ids_(static_cast<std::size_t>(window_)),
@@ -67,17 +68,22 @@ Restorer::Restorer(const schemas::Bundle& bundle, const schemas::PrecisionEntry&
       corrector_scratch_(corrector_.scratch(window_)),
       top_k_scratch_(top_k_scratch(vocab_size_, window_) / sizeof(std::uint64_t) + 1) {}
 
-void Restorer::run(const dgap_logits& view, bool edit, dgap_result* results,
-                   const Context* context) noexcept {
+void Restorer::run(const dgap_logits& view, bool edit, dgap_result* results, const Context* context,
+                   const dgap_logits* hidden) noexcept {
   auto* const data = static_cast<std::byte*>(view.data);
   for (std::int64_t r = 0; r < view.rows; ++r) {
-    results[r] = run_row(data + r * view.row_stride, view, edit, context);
+    const float* state = nullptr;
+    if (hidden != nullptr) {
+      const auto* const row = static_cast<const std::byte*>(hidden->data) + r * hidden->row_stride;
+      state = load_row(row, *hidden, hidden_size(), hidden_.data());
+    }
+    results[r] = run_row(data + r * view.row_stride, view, edit, context, state);
     if (controller_ != nullptr && edit) controller_->observe(results[r].verdict == DGAP_RESTORE);
   }
 }
 
 dgap_result Restorer::run_row(std::byte* row, const dgap_logits& view, bool edit,
-                              const Context* context) {
+                              const Context* context, const float* hidden) {
   constexpr float kNoRisk = std::numeric_limits<float>::quiet_NaN();
   const std::span<const float> logits(load_row(row, view, vocab_size_, row_.data()),
                                       static_cast<std::size_t>(vocab_size_));
@@ -97,7 +103,8 @@ dgap_result Restorer::run_row(std::byte* row, const dgap_logits& view, bool edit
   const double tau = controller_ != nullptr ? controller_->tau() : tau_;
   const bool restore = mode_ == Mode::always || (mode_ == Mode::threshold && risk > tau);
   if (!restore) return {DGAP_KEEP, k, risk};
-  const CorrectorStep step{phi_, window, statistics.lse, {ids_.data(), window.size()}, context};
+  const CorrectorStep step{phi_,    window, statistics.lse, {ids_.data(), window.size()},
+                           context, hidden};
   if (edit && !correct(row, view, step)) return {DGAP_REJECTED, k, risk};
   return {DGAP_RESTORE, k, risk};
 }

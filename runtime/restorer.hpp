@@ -26,6 +26,11 @@ class Restorer {
   /// Whether rows can be corrected only with the text before them.
   bool takes_context() const { return mode_ != Mode::off && corrector_.takes_context(); }
 
+  /// Whether rows can be corrected only with the hidden states that they were computed from, of
+  /// hidden_size() numbers.
+  bool takes_hidden() const { return mode_ != Mode::off && corrector_.takes_hidden(); }
+  std::int64_t hidden_size() const { return corrector_.hidden_size(); }
+
   /// From now on rows are those of one sequence, in order, and its controller gives tau and
   /// observes what run() restores; nullptr: the bundle's tau again. Not owned. Mode `threshold`
   /// alone has a tau; the others take no notice.
@@ -34,16 +39,18 @@ class Restorer {
   }
 
   /// One row per result, in order. With `edit`, rows with the verdict `restore` are corrected in
-  /// place (arXiv:2607.16248 Eq. 13). `context`: the text before the rows, where it is taken. View
-  /// and context have been checked. No allocation.
+  /// place (arXiv:2607.16248 Eq. 13). `context`: the text before the rows, where it is taken;
+  /// `hidden`: a row of hidden states for every row, where they are. All have been checked. No
+  /// allocation.
   void run(const dgap_logits& view, bool edit, dgap_result* results,
-           const Context* context = nullptr) noexcept;
+           const Context* context = nullptr, const dgap_logits* hidden = nullptr) noexcept;
 
  private:
   enum class Mode { threshold, always, off };
 
   Restorer(const schemas::Bundle& bundle, const schemas::PrecisionEntry& entry);
-  dgap_result run_row(std::byte* row, const dgap_logits& view, bool edit, const Context* context);
+  dgap_result run_row(std::byte* row, const dgap_logits& view, bool edit, const Context* context,
+                      const float* hidden);
   /// False, and nothing written, when a corrected logit is not finite.
   bool correct(std::byte* row, const dgap_logits& view, const CorrectorStep& step);
 
@@ -56,6 +63,7 @@ class Restorer {
   Detector detector_;
   Corrector corrector_;
   std::vector<float> row_;         // [vocab_size], where the caller's row is not contiguous f32
+  std::vector<float> hidden_;      // [hidden_size], likewise
   std::vector<float> values_;      // [window] logits, descending
   std::vector<float> edited_;      // [window] corrected
   std::vector<std::int32_t> ids_;  // [window]

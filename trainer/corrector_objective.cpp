@@ -32,7 +32,40 @@ typename CorrectorObjective<Real>::Workspace CorrectorObjective<Real>::make_work
   w.candidates.resize(static_cast<std::size_t>(stride) * samples_->own_inputs());
   for (auto* window : {&w.z, &w.slope, &w.ranked_z, &w.ranked_slope}) window->resize(stride);
   w.upstream.resize(static_cast<std::size_t>(w.shape->max_steps() * stride));
+  if (shape_->tokens() != nullptr) {
+    w.tokens.emplace(*shape_->tokens());
+    w.hidden.resize(static_cast<std::size_t>(samples_->hidden_width()));
+    w.query_inputs.resize(static_cast<std::size_t>(shape_->tokens()->inputs()));
+    w.delta.resize(stride);
+  }
   return w;
+}
+
+template <class Real>
+std::span<const std::int32_t> CorrectorObjective<Real>::ids_of(std::int64_t step) const {
+  return {samples_->ids.data() + step * samples_->stride,
+          static_cast<std::size_t>(samples_->size[step])};
+}
+
+template <class Real>
+const Real* CorrectorObjective<Real>::add_tokens(Workspace& w, std::int64_t step,
+                                                 const Real* parameters, const Real* delta) const {
+  Real* input = w.query_inputs.data();
+  const auto add = [&](const float* x, int count, int first) {
+    const float* const mean = standardisation_->mean.data() + first;
+    const float* const scale = standardisation_->scale.data() + first;
+    for (int i = 0; i < count; ++i) *input++ = (x[i] - mean[i]) * scale[i];
+  };
+  if (shape_->query_of_phi()) {
+    add(samples_->features.data() + step * kDetectorWidth, kDetectorWidth, 0);
+  }
+  if (samples_->takes_hidden) {
+    samples_->hidden_state(step, w.hidden.data());
+    add(w.hidden.data(), samples_->hidden_width(), kDetectorWidth + samples_->own_inputs());
+  }
+  std::copy_n(delta, samples_->stride, w.delta.data());
+  w.tokens->forward(parameters, w.query_inputs.data(), ids_of(step), w.delta.data());
+  return w.delta.data();
 }
 
 /// lambda_rank times the pairs of w.z; its gradient is added to w.slope.
@@ -103,9 +136,14 @@ double CorrectorObjective<Real>::chunk(std::span<const std::int32_t> steps, cons
     const Real* const delta = w.shape->forward(parameters, count);
     for (int s = 0; s < count; ++s) {
       const std::int64_t first = s * samples_->stride;
-      loss += step_loss(
-          w, group[s], delta + first, offsets != nullptr ? offsets[begin + s] : Real(0),
-          gradient != nullptr ? w.upstream.data() + first : nullptr, mass_upstream + begin + s);
+      Real* const upstream = gradient != nullptr ? w.upstream.data() + first : nullptr;
+      const Real* changes = delta + first;
+      if (w.tokens) changes = add_tokens(w, group[s], parameters, changes);
+      loss += step_loss(w, group[s], changes, offsets != nullptr ? offsets[begin + s] : Real(0),
+                        upstream, mass_upstream + begin + s);
+      if (w.tokens && gradient != nullptr) {
+        w.tokens->backward(parameters, w.query_inputs.data(), ids_of(group[s]), upstream, gradient);
+      }
     }
     if (gradient != nullptr) w.shape->backward(parameters, w.upstream.data(), gradient);
   }

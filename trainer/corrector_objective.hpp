@@ -22,8 +22,9 @@ struct CorrectorLoss {
 };
 
 /// KL to the samples' target + lambda_rank x pairs + lambda_reg ||shape delta||^2 (arXiv:2607.16248
-/// Eq. 15-18, method.md "Corrector"). The edit is the shape network's output per candidate plus,
-/// with a mass network, one common offset; only the shape is regularised.
+/// Eq. 15-18, method.md "Corrector"). The edit is the shape network's output per candidate, with
+/// the tokens' part where there is one, plus, with a mass network, one common offset; only the
+/// offset is not regularised.
 template <class Real>
 class CorrectorObjective : public Objective<Real> {
  public:
@@ -40,10 +41,18 @@ class CorrectorObjective : public Objective<Real> {
     std::vector<float> candidates;                       // [K, samples.own_inputs()]
     std::vector<Real> z, slope, ranked_z, ranked_slope;  // [stride of a window]
     std::vector<Real> upstream;                          // [steps, stride of a window]
+    std::optional<TokenPass<Real>> tokens;
+    std::vector<float> hidden;       // [samples.hidden_width()]
+    std::vector<Real> query_inputs;  // of one step, standardised
+    std::vector<Real> delta;         // [stride of a window], with the tokens' part
   };
   Workspace make_workspace() const;
   double step_loss(Workspace& w, std::int64_t step, const Real* delta, Real offset, Real* upstream,
                    Real* mass_upstream) const;
+  /// Changes of a step's candidates with the tokens' part, which stays in w.
+  const Real* add_tokens(Workspace& w, std::int64_t step, const Real* parameters,
+                         const Real* delta) const;
+  std::span<const std::int32_t> ids_of(std::int64_t step) const;
   double add_ranking(Workspace& w, std::int64_t step, bool with_gradient) const;
 
   const Samples* samples_;

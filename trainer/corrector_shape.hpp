@@ -10,11 +10,13 @@
 #include "trainer/network_shape.hpp"
 #include "trainer/samples.hpp"
 #include "trainer/standardisation.hpp"
+#include "trainer/token_term.hpp"
 
 namespace dgap::trainer {
 
 /// The networks of one corrector, one after the other in one flat vector of parameters: the shape
-/// of the change, and with the objective `extended` the mass network.
+/// of the change, with the objective `extended` the mass network, and the tokens' vectors where
+/// they are taken.
 class CorrectorShape {
  public:
   CorrectorShape(const schemas::CorrectorConfig& config, const Samples& samples);
@@ -23,7 +25,10 @@ class CorrectorShape {
   bool whole_window() const { return config_.form == "window"; }
   const NetworkShape& shape() const { return shape_; }
   const NetworkShape* mass() const { return mass_ ? &*mass_ : nullptr; }
-  std::int64_t end() const { return mass_ ? mass_->end() : shape_.end(); }
+  /// The tokens' vectors and their query of (phi, hidden state), of whichever is taken.
+  const TokenShape* tokens() const { return tokens_ ? &*tokens_ : nullptr; }
+  bool query_of_phi() const { return config_.takes("tokens"); }
+  std::int64_t end() const { return tokens_ ? tokens_->end() : end_of_networks(); }
 
   /// The corrector begins as the one that changes nothing.
   void initialise(std::span<float> parameters, base::Random& random) const;
@@ -34,10 +39,13 @@ class CorrectorShape {
              schemas::NetworkInfo& info, schemas::Tensors& tensors) const;
 
  private:
+  std::int64_t end_of_networks() const { return mass_ ? mass_->end() : shape_.end(); }
+
   schemas::CorrectorConfig config_;
-  int window_;
+  int window_, own_;
   NetworkShape shape_;
   std::optional<NetworkShape> mass_;
+  std::optional<TokenShape> tokens_;
 };
 
 }  // namespace dgap::trainer

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/exp.hpp"
+#include "base/half.hpp"
 #include "base/log.hpp"
 #include "base/multiversion.hpp"
 #include "base/stop.hpp"
@@ -29,9 +30,10 @@ using runtime::kDetectorWidth;
 constexpr std::int64_t kStepsPerTask = 64;
 constexpr double kLeastTail = 0x1p-24;  // of the probability outside a window
 
-Samples empty_columns(std::int64_t steps, int window, bool takes_context) {
+Samples empty_columns(std::int64_t steps, int window, const schemas::CorrectorConfig& corrector) {
   Samples s;
-  s.takes_context = takes_context;
+  s.takes_context = corrector.takes("context");
+  s.takes_hidden = corrector.takes("hidden");
   s.steps = steps;
   s.window = window;
   s.stride = (std::int64_t{window} + kLanes - 1) / kLanes * kLanes;
@@ -40,9 +42,10 @@ Samples empty_columns(std::int64_t steps, int window, bool takes_context) {
   for (auto* wide : {&s.logits, &s.target, &s.ranked_probability}) wide->resize(steps * s.stride);
   s.size.resize(steps);
   s.ranked.resize(steps * s.stride);
+  s.ids.resize(steps * s.stride);
   s.tail_probability.resize(steps);
   s.features.resize(steps * kDetectorWidth);
-  if (takes_context) s.context.resize(steps * s.stride * kContextWidth);
+  if (s.takes_context) s.context.resize(steps * s.stride * kContextWidth);
   return s;
 }
 
@@ -112,6 +115,7 @@ void fill_step(const statistics::StepWindow& w, const schemas::Config& config, S
   const auto logits = s.logits.begin() + step * s.stride;
   std::copy(w.logits().begin(), w.logits().end(), logits);
   std::fill(logits + w.k(), logits + s.stride, w.logits().back());
+  std::copy(w.ids().begin(), w.ids().end(), s.ids.begin() + step * s.stride);
   s.size[step] = w.k();
   s.lse[step] = w.lse();
   s.label[step] = w.risky(config.labels.epsilon, config.labels.rho_c) ? 1 : 0;
@@ -198,6 +202,11 @@ void Samples::candidate_inputs(std::int64_t step, float* out) const {
   }
 }
 
+void Samples::hidden_state(std::int64_t step, float* out) const {
+  const auto width = static_cast<std::size_t>(hidden_width());
+  base::from_half(hidden.data() + step * hidden_width(), out, width);
+}
+
 WindowTarget Samples::target_of(std::int64_t step) const {
   return {target.data() + step * stride, size[step],       has_tail[step] != 0,
           tail_probability[step],        tail_logit[step], negative_entropy[step]};
@@ -215,8 +224,16 @@ std::string describe_step(const schemas::TracePart& trace, std::int64_t step) {
 
 Samples make_samples(const schemas::TracePart& trace, std::size_t precision,
                      const schemas::Config& config, double alpha, int window, double mass) {
-  Samples samples = empty_columns(trace.steps(), window, config.corrector.takes("context"));
+  Samples samples = empty_columns(trace.steps(), window, config.corrector);
   samples.mass = mass;
+  samples.vocab_size = trace.header.vocab_size;
+  samples.hidden_size = trace.header.hidden_size;
+  if (samples.takes_hidden) samples.hidden = trace.columns[precision].hidden;
+  if (samples.takes_hidden && samples.hidden.empty() && samples.steps > 0) {
+    throw base::FailedError("precision " + trace.precisions[precision].name +
+                            ": the traces hold no hidden states, which corrector.inputs asks for; "
+                            "set trace.hidden to true and collect them again");
+  }
   samples.weight = step_weights(trace, config);
   tbb::parallel_for(tbb::blocked_range<std::int64_t>(0, samples.steps, kStepsPerTask),
                     [&](const auto& range) {

@@ -21,10 +21,13 @@ struct Samples {
   std::vector<float> features;  // [steps, kDetectorWidth], as runtime::detector_features gives them
   std::vector<double> lse;      // of the quantised decode
   std::vector<float> logits;    // [steps, stride] quantised
-  bool takes_context = false;
-  std::vector<float> context;       // [steps, stride, kContextWidth] where the corrector takes it
-  std::vector<std::uint8_t> label;  // y, arXiv:2607.16248 Eq. 9
-  std::vector<float> weight;        // in the corrector's loss; mean 1
+  bool takes_context = false, takes_hidden = false;
+  std::int64_t vocab_size = 0, hidden_size = 0;
+  std::vector<std::int32_t> ids;      // [steps, stride] tokens
+  std::vector<std::uint16_t> hidden;  // [steps, hidden_size] binary16 where the corrector takes it
+  std::vector<float> context;         // [steps, stride, kContextWidth] where the corrector takes it
+  std::vector<std::uint8_t> label;    // y, arXiv:2607.16248 Eq. 9
+  std::vector<float> weight;          // in the corrector's loss; mean 1
   std::vector<std::uint8_t> uncovered;  // distorted, but beyond the window's reach
 
   // The objective's target (WindowTarget).
@@ -45,6 +48,9 @@ struct Samples {
   int own_inputs() const;
   /// Them, of one step: row-major [size, own_inputs()], as runtime::Corrector has them.
   void candidate_inputs(std::int64_t step, float* out) const;
+  /// Numbers of a hidden state where they are taken, else 0.
+  int hidden_width() const { return takes_hidden ? static_cast<int>(hidden_size) : 0; }
+  void hidden_state(std::int64_t step, float* out) const;
   WindowTarget target_of(std::int64_t step) const;
   std::int64_t positives() const;
 };

@@ -35,6 +35,7 @@ void add_moments(const Samples& samples, std::int64_t begin, std::int64_t end,
                  const std::vector<double>& centre, bool squared, double* sums) {
   const int own = samples.own_inputs();
   std::vector<float> xi(static_cast<std::size_t>(samples.window) * own);
+  std::vector<float> hidden(static_cast<std::size_t>(samples.hidden_width()));
   const auto add = [&](const float* x, int count, int first) {
     for (int i = 0; i < count; ++i) {
       const double d = x[i] - centre[first + i];
@@ -47,16 +48,20 @@ void add_moments(const Samples& samples, std::int64_t begin, std::int64_t end,
     for (std::int32_t i = 0; i < samples.size[step]; ++i) {
       add(xi.data() + std::int64_t{i} * own, own, kDetectorWidth);
     }
+    samples.hidden_state(step, hidden.data());
+    add(hidden.data(), samples.hidden_width(), kDetectorWidth + own);
   }
 }
 
 }  // namespace
 
 Standardisation standardisation(const Samples& samples) {
-  const auto width = static_cast<std::size_t>(kDetectorWidth + samples.own_inputs());
+  const auto shape_inputs = static_cast<std::size_t>(kDetectorWidth + samples.own_inputs());
+  const std::size_t width = shape_inputs + static_cast<std::size_t>(samples.hidden_width());
   const double candidates = std::accumulate(samples.size.begin(), samples.size.end(), 0.0);
   const auto count = [&](std::size_t i) {
-    return i < kDetectorWidth ? static_cast<double>(samples.steps) : candidates;
+    const bool of_steps = i < kDetectorWidth || i >= shape_inputs;
+    return of_steps ? static_cast<double>(samples.steps) : candidates;
   };
   std::vector<double> centre(width);
   const auto moments = [&](bool squared) {

@@ -5,9 +5,9 @@
 
 namespace dgap::trainer {
 
-/// Mean and 1 / deviation over the steps (features) and over all candidates (candidate features):
-/// [kDetectorWidth + samples.own_inputs()], the shape network's order. Constant features have scale
-/// 0.
+/// Mean and 1 / deviation over the steps (features), over all candidates (candidate features) and
+/// over the steps again (hidden states, where they are taken): [kDetectorWidth +
+/// samples.own_inputs() + samples.hidden_width()]. Constant ones have scale 0.
 struct Standardisation {
   std::vector<float> mean, scale;
 };

@@ -41,9 +41,9 @@ ValidationKl validation_kl(const PrecisionData& data, const schemas::TrainedNetw
                         samples.mass);
           const auto z = window.logits();
           const float* const phi = samples.features.data() + step * kDetectorWidth;
-          const auto* const text =
-              corrector.takes_context() ? &context.at(data.validation_trace, step) : nullptr;
-          corrector.deltas({phi, z, window.lse(), window.ids(), text}, edited.data(), scratch);
+          corrector.deltas(context.corrector_step(corrector, data.validation_trace, data.precision,
+                                                  step, window, phi),
+                           edited.data(), scratch);
           for (std::size_t i = 0; i < z.size(); ++i) edited[i] = z[i] + edited[i];
           kl.before[step] = window.before().kl;
           kl.after[step] = window.after({edited.data(), z.size()}).kl;
@@ -64,7 +64,7 @@ void change_nothing(const std::string& precision, const std::string& why,
   trained.info.layers = 0;
   trained.info.mass = false;
   trained.info.form = "candidate";
-  trained.info.heads = trained.info.mass_layers = 0;
+  trained.info.heads = trained.info.mass_layers = trained.info.rank = 0;
   trained.tensors.clear();
   progress.warn("precision " + precision + ": the corrector " + why + ", so it changes nothing");
 }
@@ -77,7 +77,7 @@ schemas::TrainedNetwork train_corrector(const schemas::Config& config, const Pre
   const std::int64_t positives = data.training.positives();
   const std::int64_t usable = extended ? data.training.steps : positives;
   schemas::TrainedNetwork trained;
-  for (const char* input : {"logits", "context"}) {  // the bundle's order
+  for (const char* input : {"logits", "context", "tokens", "hidden"}) {  // the bundle's order
     if (config.corrector.takes(input)) trained.info.inputs.emplace_back(input);
   }
   trained.info.tensors = data.name + ".corrector";

@@ -29,6 +29,7 @@ PrecisionData read_data(const schemas::Config& config, const schemas::TraceSet& 
                         const schemas::WindowResult& window, const std::string& name) {
   schemas::TraceSelection selection;
   selection.precisions = {name};
+  selection.hidden = config.corrector.takes("hidden");
   PrecisionData data;
   data.name = name;
   data.alpha = window.alpha;

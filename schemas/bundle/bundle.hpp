@@ -47,12 +47,15 @@ struct RiskScale {
 /// with as many layers (a transformer: `mass_layers`). Where the form is `window`, the shape
 /// network takes phi and the inputs of all candidates and has as many outputs as the window
 /// candidates; a transformer's layers are in, per block qkv, o, up and down, and out
-/// (runtime/transformer.hpp).
+/// (runtime/transformer.hpp). One that takes `tokens` or `hidden` has <tensors>.tokens [vocab_size,
+/// rank] and the network <tensors>.query of one layer, with `rank` outputs: its inputs are phi with
+/// `tokens`, then the hidden state with `hidden`.
 struct NetworkInfo {
-  std::string architecture;         // linear | mlp; detectors also constant, correctors also
-                                    // transformer and none
-  std::vector<std::string> inputs;  // of a corrector: logits, and what else it takes: context
-  std::string tensors;              // prefix in weights.safetensors
+  std::string architecture;  // linear | mlp; detectors also constant, correctors also
+                             // transformer and none
+  std::vector<std::string>
+      inputs;           // of a corrector: logits, and what else it takes: context, tokens, hidden
+  std::string tensors;  // prefix in weights.safetensors
   int layers = 0;
   std::string form = "candidate";  // of a corrector's shape network: candidate | window
   bool mass = false;               // of a corrector
@@ -62,6 +65,9 @@ struct NetworkInfo {
   bool escalate = false;           // of a detector: a second network at `<tensors>.escalate`
   std::optional<RiskScale> calibration = std::nullopt;  // of a detector
 
+  int rank = 0;  // of the tokens' vectors of a corrector that has_vectors()
+
+  bool has_vectors() const { return takes("tokens") || takes("hidden"); }
   int layers_of_mass() const { return architecture == "transformer" ? mass_layers : layers; }
   bool takes(std::string_view input) const {
     return std::find(inputs.begin(), inputs.end(), input) != inputs.end();
@@ -109,9 +115,9 @@ struct Bundle {
 };
 
 /// What a runtime must know beyond its version to serve these entries, in order of names:
-/// "adaptive-window" where a mass ends windows, "context-1" where a corrector takes the context,
-/// "escalate" where a detector has a second output, "transformer-1" where a corrector is a
-/// transformer, "window-1" where one takes whole windows.
+/// "adaptive-window" where a mass ends windows, "context-1", "hidden-1" and "tokens-1" where a
+/// corrector takes these, "escalate" where a detector has a second output, "transformer-1" where a
+/// corrector is a transformer, "window-1" where one takes whole windows.
 std::vector<std::string> implied_features(const Bundle& bundle);
 
 /// Verification when a bundle is opened.

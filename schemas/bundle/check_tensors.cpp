@@ -36,6 +36,10 @@ class Checker {
     }
   }
 
+  void vectors(const std::string& name, std::int64_t count, std::int64_t rank) {
+    expect(name, {count, rank});
+  }
+
   /// Self-attention over candidates at `prefix`: in, per block qkv, o, up and down, out.
   void transformer(const std::string& prefix, int layers, int heads, std::int64_t inputs) {
     const auto name = [&](int i) { return prefix + "." + std::to_string(i); };
@@ -120,6 +124,8 @@ std::vector<std::string> implied_features(const Bundle& bundle) {
     const NetworkInfo& corrector = entry.corrector;
     if (corrector.architecture == "none") continue;
     if (corrector.takes("context")) features.insert("context-1");
+    if (corrector.takes("tokens")) features.insert("tokens-1");
+    if (corrector.takes("hidden")) features.insert("hidden-1");
     if (corrector.form == "window") features.insert("window-1");
     if (corrector.architecture == "transformer") features.insert("transformer-1");
   }
@@ -146,6 +152,13 @@ void check_tensors(const Bundle& bundle, const std::string& file) {
       checker.network(shape, corrector.layers, kDetectorInputs1 + entry.window * own, entry.window);
     } else {
       checker.network(shape, corrector.layers, kDetectorInputs1 + own);
+    }
+    if (corrector.has_vectors()) {
+      checker.vectors(corrector.tensors + ".tokens", bundle.base_model.vocab_size, corrector.rank);
+      checker.network(corrector.tensors + ".query", 1,
+                      (corrector.takes("tokens") ? kDetectorInputs1 : 0) +
+                          (corrector.takes("hidden") ? bundle.base_model.hidden_size : 0),
+                      corrector.rank);
     }
     if (corrector.mass) {
       checker.network(corrector.tensors + ".mass", corrector.layers_of_mass(), kDetectorInputs1);

@@ -15,7 +15,8 @@ constexpr int kMaxLayers = 16;
 constexpr double kMaxRiskScale = 1e30;
 constexpr int kMajor = 1, kMinor = 0;
 constexpr std::string_view kKnownFeatures[] = {"adaptive-window", "context-1", "escalate",
-                                               "transformer-1", "window-1"};
+                                               "hidden-1",        "tokens-1",  "transformer-1",
+                                               "window-1"};
 
 /// "3.1.4" as numbers; `parts` of them, each below 2^31.
 std::vector<int> version_numbers(const JsonObject& object, std::string_view key,
@@ -242,6 +243,9 @@ class ManifestReader {
     info.inputs = object.texts("inputs", 16);
     check_inputs(object, info.inputs);
     info.mass = object.boolean("mass");
+    if (info.has_vectors() && info.architecture != "none") {
+      info.rank = static_cast<int>(object.integer("rank", 1, 4096));
+    }
     if (info.architecture == "transformer") {
       info.heads = static_cast<int>(object.integer("heads", 1, 64));
       const bool mass = info.mass;
@@ -255,11 +259,14 @@ class ManifestReader {
   }
 
   static void check_inputs(const JsonObject& object, const std::vector<std::string>& inputs) {
-    const std::vector<std::string> known[] = {{"logits"}, {"logits", "context"}};
-    if (std::find(std::begin(known), std::end(known), inputs) != std::end(known)) return;
+    std::vector<std::string> known = {"logits"};
+    for (const char* input : {"context", "tokens", "hidden"}) {
+      if (std::find(inputs.begin(), inputs.end(), input) != inputs.end()) known.emplace_back(input);
+    }
+    if (inputs == known) return;
     object.fail("inputs", "is " + object.value()["inputs"].dump().substr(0, 80) +
-                              "; this build serves correctors with inputs [\"logits\"] or "
-                              "[\"logits\", \"context\"]");
+                              "; this build serves correctors with inputs \"logits\" and then, in "
+                              "this order, \"context\", \"tokens\" and \"hidden\"");
   }
 
   static void network(JsonObject& object, NetworkInfo& info, bool empty) {

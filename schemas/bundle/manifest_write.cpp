@@ -42,6 +42,7 @@ Json corrector(const NetworkInfo& info) {
   Json object = network(info);
   object["inputs"] = info.inputs;
   object["mass"] = info.mass;
+  if (info.has_vectors() && info.architecture != "none") object["rank"] = info.rank;
   if (info.form != "candidate") object["form"] = info.form;
   if (info.architecture == "transformer") {
     object["heads"] = info.heads;

@@ -75,7 +75,10 @@ void check_allocation(const Checker& check, const Config& config) {
       "must be longer than the " + std::to_string(base->sink_tokens) + " sink tokens of " + a.base);
 }
 
-void check_corrector(const Checker& check, const CorrectorConfig& corrector) {
+void check_corrector(const Checker& check, const Config& config) {
+  const CorrectorConfig& corrector = config.corrector;
+  check.require(!corrector.takes("hidden") || config.trace.hidden, "corrector.inputs",
+                "hidden needs traces with hidden states: set trace.hidden to true");
   check.require(corrector.takes("logits"), "corrector.inputs", "must contain logits");
   check.require(corrector.form == "candidate" || corrector.architecture != "transformer",
                 "corrector.form",
@@ -131,7 +134,7 @@ void check_config(const Config& config, const YamlNode& root) {
   check_corpus(check, config);
   check_allocation(check, config);
   check_window(check, config);
-  check_corrector(check, config.corrector);
+  check_corrector(check, config);
   check_threshold(check, config.threshold.online);
   check_search(check, config.training);
 }

@@ -153,6 +153,7 @@ struct CorrectorConfig {
   std::vector<int> hidden = {64, 32};
   TransformerConfig transformer;
   std::vector<std::string> inputs = {"logits"};
+  int rank = 8;                        // numbers per vocabulary entry, with tokens or hidden
   std::string objective = "extended";  // paper | extended
   double temperature = 1.0;
   double lambda_rank = 1e-3;  // a sum over all pairs: 0.1 outweighs the KL (docs/training.md)

@@ -193,6 +193,7 @@ inline const std::vector<std::string_view> kSearchKeys = {"corrector.architectur
                                                           "corrector.transformer.heads",
                                                           "corrector.transformer.blocks",
                                                           "corrector.transformer.hidden",
+                                                          "corrector.rank",
                                                           "corrector.lambda_rank",
                                                           "corrector.lambda_reg",
                                                           "training.batch",
@@ -228,8 +229,12 @@ void describe_networks(V& v, C& config) {
       v.field("hidden", c.transformer.hidden, IntegerRange{1, 4096},
               "width of the mlp's hidden layer");
     });
-    v.field("inputs", c.inputs, Choice{{"logits", "context"}, {"tokens", "hidden"}},
-            "what the corrector sees; logits always, context: the token ids of the text so far");
+    v.field("inputs", c.inputs, Choice{{"logits", "context", "tokens", "hidden"}},
+            "what the corrector sees; logits always, context: the token ids of the text so far, "
+            "tokens: which token a candidate is, hidden: the final hidden state, against every "
+            "token's learned vector");
+    v.field("rank", c.rank, IntegerRange{1, 256},
+            "numbers of a vocabulary entry's learned vector, with tokens or hidden");
     v.field("objective", c.objective, Choice{{"paper", "extended"}},
             "paper: risky steps, window alone; extended: all steps, and one bucket for everything "
             "outside the window");

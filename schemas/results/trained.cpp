@@ -37,6 +37,7 @@ json to_json(const NetworkInfo& info) {
           {"constant_risk", info.constant_risk},
           {"form", info.form},
           {"heads", info.heads},
+          {"rank", info.rank},
           {"mass_layers", info.mass_layers},
           {"escalate", info.escalate},
           {"calibration", to_json(info.calibration)}};
@@ -118,6 +119,7 @@ NetworkInfo read_info(const ResultObject& object) {
   info.constant_risk = bounded(object, "constant_risk", 0.0, 1.0).value_or(0.0);
   info.form = choice(object, "form", {"candidate", "window"});
   info.heads = static_cast<int>(object.integer("heads", 0, 64));
+  info.rank = static_cast<int>(object.integer("rank", 0, 4096));
   info.mass_layers = static_cast<int>(object.integer("mass_layers", 0, 64));
   info.escalate = object.boolean("escalate");
   info.calibration = read_risk_scale(object);

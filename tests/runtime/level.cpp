@@ -9,8 +9,10 @@ void restore(std::int64_t vocabulary, int window, const char* precision, const d
              dgap_result* results) {
   runtime::Context context(vocabulary);
   context.begin(test::toy_text(vocabulary, 300));
+  std::vector<float> state = test::toy_hidden();
+  const dgap_logits hidden{state.data(), DGAP_F32, 1, 64, 0, 4};
   runtime::Restorer(test::toy_context_bundle(vocabulary, window), precision)
-      .run(view, true, results, &context);
+      .run(view, true, results, &context, &hidden);
 }
 
 }  // namespace dgap

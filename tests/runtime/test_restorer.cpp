@@ -464,6 +464,81 @@ TEST_F(ContextTest, NamesWrongArguments) {
   dgap_context_destroy(nullptr);
 }
 
+/// The precision that takes text and hidden states.
+class HiddenTest : public ContextTest {
+ protected:
+  dgap_status restore_with(const dgap_logits* hidden, std::vector<float>& rows) {
+    const dgap_logits view = view_of(rows, kVocabulary);
+    const std::vector<const dgap_context*> contexts(static_cast<std::size_t>(view.rows),
+                                                    context_.get());
+    std::vector<dgap_result> results(contexts.size());
+    return dgap_restorer_restore_with(taker_, contexts.data(), hidden, &view, results.data());
+  }
+  static dgap_logits states_of(std::vector<float>& states) {
+    return {states.data(), DGAP_F32, std::ssize(states) / 64, 64, 256, 4};
+  }
+
+  dgap_restorer* taker_ = own_.restorer("hidden");
+  std::unique_ptr<dgap_context, Destroy> context_ = context_of(text_);
+};
+
+TEST_F(HiddenTest, RowsAreCorrectedWithTheirOwnStates) {
+  EXPECT_EQ(dgap_restorer_takes_hidden(taker_), 1);
+  EXPECT_EQ(dgap_restorer_takes_hidden(restorer_), 0);
+  EXPECT_EQ(dgap_bundle_hidden_size(own_.handle), 64);
+  std::vector<float> one = test::toy_hidden(1), other = test::toy_hidden(2), both = one;
+  both.insert(both.end(), other.begin(), other.end());
+  std::vector<float> a = row_, b = row_, rows = row_;
+  rows.insert(rows.end(), row_.begin(), row_.end());
+  dgap_logits states = states_of(one);
+  ASSERT_EQ(restore_with(&states, a), DGAP_OK) << dgap_last_error();
+  states = states_of(other);
+  ASSERT_EQ(restore_with(&states, b), DGAP_OK);
+  EXPECT_NE(a, b);
+  states = states_of(both);
+  ASSERT_EQ(restore_with(&states, rows), DGAP_OK);
+  const std::span all(rows);
+  EXPECT_TRUE(same_bits(all.first(kVocabulary), a));
+  EXPECT_TRUE(same_bits(all.last(kVocabulary), b));
+
+  std::vector<std::uint16_t> halves(2 * 64, 0x7e00);  // every other one
+  for (std::size_t i = 0; i < 64; ++i) halves[2 * i] = base::to_half(one[i]);
+  std::vector<float> rounded(64), c = row_, d = row_;
+  for (std::size_t i = 0; i < 64; ++i) rounded[i] = base::round_to_half(one[i]);
+  states = states_of(rounded);
+  ASSERT_EQ(restore_with(&states, c), DGAP_OK);
+  states = {halves.data(), DGAP_F16, 1, 64, 256, 4};
+  ASSERT_EQ(restore_with(&states, d), DGAP_OK) << dgap_last_error();
+  EXPECT_TRUE(same_bits(c, d));
+}
+
+TEST_F(HiddenTest, NamesWrongArguments) {
+  std::vector<float> state = test::toy_hidden();
+  const dgap_logits good = states_of(state), view = view_of(row_, kVocabulary);
+  dgap_result result{};
+  EXPECT_EQ(restore_with(nullptr, row_), DGAP_INVALID_ARGUMENT);
+  EXPECT_THAT(dgap_last_error(), HasSubstr("dgap_restorer_restore_with"));
+  const dgap_context* const text = context_.get();
+  EXPECT_EQ(dgap_restorer_restore_in_context(taker_, &text, &view, &result), DGAP_INVALID_ARGUMENT);
+  EXPECT_EQ(dgap_restorer_score(taker_, &view, &result), DGAP_OK);
+  dgap_logits bad = good;
+  bad.width = 63;
+  EXPECT_EQ(restore_with(&bad, row_), DGAP_INVALID_ARGUMENT);
+  EXPECT_THAT(dgap_last_error(), HasSubstr("hidden size needs 64"));
+  bad = good, bad.rows = 2;
+  EXPECT_EQ(restore_with(&bad, row_), DGAP_INVALID_ARGUMENT);
+  EXPECT_THAT(dgap_last_error(), HasSubstr("hidden has 2 rows"));
+  bad = good, bad.data = nullptr;
+  EXPECT_EQ(restore_with(&bad, row_), DGAP_INVALID_ARGUMENT);
+  bad = good, bad.dtype = 9;
+  EXPECT_EQ(restore_with(&bad, row_), DGAP_INVALID_ARGUMENT);
+  state[3] = std::nanf("");
+  std::vector<float> row = row_;
+  ASSERT_EQ(dgap_restorer_restore_with(taker_, &text, &good, &view, &result), DGAP_OK);
+  EXPECT_EQ(result.verdict, DGAP_REJECTED);
+  EXPECT_TRUE(same_bits(row, row_));
+}
+
 TEST(Bundle, OpenTellsWhatIsWrong) {
   dgap_bundle* bundle = nullptr;
   EXPECT_EQ(dgap_bundle_open("/nonexistent/bundle", &bundle), DGAP_IO);

@@ -33,15 +33,19 @@ TEST(Restorer, AllocatesNothingAfterCreation) {
   Context context(kVocabulary, 301);
   context.begin(test::toy_text(kVocabulary, 300));
   std::vector<std::uint16_t> halves(kVocabulary);
+  std::vector<float> state = test::toy_hidden();
+  const dgap_logits hidden{state.data(), DGAP_F32, 1, 64, 0, 4};
   for (const char* name :
-       {"mlp", "linear", "always", "off", "none", "context", "transformer", "window"}) {
+       {"mlp", "linear", "always", "off", "none", "context", "transformer", "window", "hidden"}) {
     Restorer restorer(bundle, name);
     for (test::Row& row : test::hard_rows(kVocabulary)) {
       for (std::size_t i = 0; i < halves.size(); ++i) halves[i] = base::to_half(row.logits[i]);
       dgap_result result{};
       const long before = test::allocations();
-      restorer.run({row.logits.data(), DGAP_F32, 1, kVocabulary, 0, 4}, true, &result, &context);
-      restorer.run({halves.data(), DGAP_F16, 1, kVocabulary, 0, 2}, true, &result, &context);
+      restorer.run({row.logits.data(), DGAP_F32, 1, kVocabulary, 0, 4}, true, &result, &context,
+                   &hidden);
+      restorer.run({halves.data(), DGAP_F16, 1, kVocabulary, 0, 2}, true, &result, &context,
+                   &hidden);
       const std::int32_t id = 7;
       context.accept({&id, 1});
       context.roll_back(1);
@@ -179,7 +183,10 @@ TEST_P(LevelTest, GivesTheSameBits) {
   const schemas::Bundle bundle = test::toy_context_bundle(kVocabulary, kWindow);
   Context context(kVocabulary);
   context.begin(test::toy_text(kVocabulary, 300));
-  for (const char* name : {"mlp", "linear", "always", "context", "transformer", "window"}) {
+  std::vector<float> state = test::toy_hidden();
+  const dgap_logits hidden{state.data(), DGAP_F32, 1, 64, 0, 4};
+  for (const char* name :
+       {"mlp", "linear", "always", "context", "transformer", "window", "hidden"}) {
     Restorer restorer(bundle, name);
     for (const test::Row& row : test::hard_rows(kVocabulary)) {
       for (const dgap_dtype dtype : {DGAP_F32, DGAP_F16, DGAP_BF16}) {
@@ -195,7 +202,7 @@ TEST_P(LevelTest, GivesTheSameBits) {
         }
         std::vector<std::byte> b = a;
         dgap_result mine{}, theirs{};
-        restorer.run({a.data(), dtype, 1, kVocabulary, 0, size}, true, &mine, &context);
+        restorer.run({a.data(), dtype, 1, kVocabulary, 0, size}, true, &mine, &context, &hidden);
         level.restore(kVocabulary, kWindow, name, {b.data(), dtype, 1, kVocabulary, 0, size},
                       &theirs);
         EXPECT_EQ(mine.verdict, theirs.verdict) << row.name;

@@ -133,6 +133,18 @@ schemas::Bundle toy_context_bundle(std::int64_t vocab_size, int window, std::uin
   add_network(bundle.tensors, "window.corrector.mass", runtime::kDetectorWidth, {9, 5}, seed + 10);
   bundle.precisions["window"] = whole;
 
+  schemas::PrecisionEntry hidden = context;
+  hidden.corrector.inputs = {"logits", "context", "tokens", "hidden"};
+  hidden.corrector.tensors = "hidden.corrector";
+  hidden.corrector.rank = 5;
+  const int query = runtime::kDetectorWidth + static_cast<int>(bundle.base_model.hidden_size);
+  add_network(bundle.tensors, "hidden.corrector.shape", kInputs, {40, 17}, seed + 11);
+  add_network(bundle.tensors, "hidden.corrector.mass", runtime::kDetectorWidth, {9, 5}, seed + 12);
+  add_network(bundle.tensors, "hidden.corrector.query", query, {}, seed + 13, 5);
+  base::Random random(seed + 14);
+  bundle.tensors["hidden.corrector.tokens"] = random_tensor({vocab_size, 5}, 0.2, random);
+  bundle.precisions["hidden"] = hidden;
+
   transformer.corrector.architecture = "transformer";
   transformer.corrector.tensors = "transformer.corrector";
   transformer.corrector.layers = 6, transformer.corrector.heads = 2;
@@ -142,6 +154,11 @@ schemas::Bundle toy_context_bundle(std::int64_t vocab_size, int window, std::uin
               seed + 8);
   bundle.precisions["transformer"] = transformer;
   return bundle;
+}
+
+std::vector<float> toy_hidden(std::uint64_t seed) {
+  base::Random random(seed, "hidden");
+  return random_tensor({64}, 2.0, random).data;
 }
 
 std::vector<std::int32_t> toy_text(std::int64_t vocab_size, int tokens, std::uint64_t seed) {

@@ -13,10 +13,13 @@ namespace dgap::test {
 /// no mass output), "always" (constant detector, mlp), "off", and "none" (threshold, no corrector).
 schemas::Bundle toy_bundle(std::int64_t vocab_size, int window, std::uint64_t seed = 1);
 /// The same and the precisions "context" (always, mlp with mass output, takes the context) and
-/// "transformer" and "window" (the same with a transformer, and with a network of whole windows).
+/// "transformer" and "window" (the same with a transformer, and with a network of whole windows)
+/// and "hidden" (context, tokens and hidden states of 64 numbers).
 schemas::Bundle toy_context_bundle(std::int64_t vocab_size, int window, std::uint64_t seed = 1);
 /// Text of a small alphabet, spread over the vocabulary, so that much of it has been there before.
 std::vector<std::int32_t> toy_text(std::int64_t vocab_size, int tokens, std::uint64_t seed = 1);
+/// A hidden state of the toy's 64 numbers.
+std::vector<float> toy_hidden(std::uint64_t seed = 1);
 void write_toy_bundle(const std::filesystem::path& directory, const schemas::Bundle& bundle);
 
 /// Random tensors of one network, inputs -> hidden... -> outputs.

@@ -117,7 +117,17 @@ def candidate_features(z, lse):
     return single(torch.stack([z - z.mean(1, keepdim=True), logs.exp(), logs, rank, z[:, :1] - z, up, down], -1))
 
 
-def corrector_loss(request, flat, features, reference, quantized):
+def token_part(request, flat, phi, hidden, ids):
+    """e_v . (b + W x) of every candidate, x the standardised features, hidden states, or both."""
+    rank, vocab = request["rank"], request["vocab"]
+    x = [phi] if "tokens" in request["inputs"] else []
+    x = torch.cat(x + ([standardised(hidden, 0)] if "hidden" in request["inputs"] else []), 1)
+    vectors, flat = flat[: vocab * rank].view(vocab, rank), flat[vocab * rank :]
+    weight, bias = flat[: rank * x.shape[1]].view(rank, -1), flat[rank * x.shape[1] :]
+    return (vectors[ids] * F.linear(x, weight, bias)[:, None]).sum(-1)
+
+
+def corrector_loss(request, flat, features, hidden_states, reference, quantized):
     k, hidden, extended = request["window"], request["hidden"], request["objective"] == "extended"
     lse, lse_fp = quantized.logsumexp(1), reference.logsumexp(1)
     ids = torch.sort(quantized, dim=1, descending=True, stable=True).indices[:, :k]
@@ -127,10 +137,14 @@ def corrector_loss(request, flat, features, reference, quantized):
     xi = standardised(candidate_features(z, lse), (0, 1))
     shape, rest = shape_of(request, flat)
     delta = shape(torch.cat([phi[:, None, :].expand(-1, k, -1), xi], -1))
-    edited = z + delta
+    offset = 0
     if extended:
-        mass, _ = network(rest, 20, hidden)
-        edited = edited + mass(phi)[:, None]
+        mass, rest = network(rest, 20, hidden)
+        offset = mass(phi)[:, None]
+    if request["inputs"] != ["logits"]:
+        delta = delta + token_part(request, rest, phi, hidden_states, ids)
+    edited = z + (delta + offset)
+    if extended:
         tail = lse + torch.log((1 - (z - lse[:, None]).exp().sum(1)).clamp_min(2**-24))
         tail_p = (1 - (z_fp - lse_fp[:, None]).exp().sum(1)).clamp_min(2**-24)
         target = torch.cat([p, single(tail_p)[:, None]], 1)
@@ -156,7 +170,7 @@ def check(name, got, expected, tolerance=TOLERANCE):
 
 
 def check_gradients(objective, temperature, window, hidden, lambda_rank, lambda_reg, seed, form="candidate",
-                    dimensions=None):
+                    dimensions=None, inputs=("logits",)):
     torch.manual_seed(seed)
     steps, vocab = 24, 90
     spread = torch.rand(steps, 1) * 3 + 0.5
@@ -166,7 +180,8 @@ def check_gradients(objective, temperature, window, hidden, lambda_rank, lambda_
     shape_size = transformer_size(27, dimensions) if dimensions else size(27, hidden)
     if form == "window":
         shape_size = size(20 + 7 * window, hidden, window)
-    count = shape_size + (size(20, hidden) if extended else 0)
+    rank, query = 3, 20 * ("tokens" in inputs) + 8 * ("hidden" in inputs)
+    count = shape_size + (size(20, hidden) if extended else 0) + (rank * (vocab + query + 1) if query else 0)
     detector_flat = (torch.rand(size(20, hidden)) - 0.5).requires_grad_()
     corrector_flat = (0.6 * (torch.rand(count) - 0.5)).requires_grad_()
     request = {
@@ -174,11 +189,12 @@ def check_gradients(objective, temperature, window, hidden, lambda_rank, lambda_
         "reference": reference.flatten().tolist(), "quantized": quantized.flatten().tolist(),
         "objective": objective, "temperature": temperature, "positive_weight": 2.5,
         "architecture": "transformer" if dimensions else "mlp" if hidden else "linear", "form": form,
+        "inputs": list(inputs), "rank": rank,
         "transformer": dimensions, "lambda_rank": lambda_rank, "lambda_reg": lambda_reg,
         "detector_parameters": detector_flat.tolist(), "corrector_parameters": corrector_flat.tolist(),
     }
     answer = ask(request)
-    name = f"{objective} T={temperature} K={window} hidden={hidden} {form} {dimensions or str()}"
+    name = f"{objective} T={temperature} K={window} hidden={hidden} {form} {dimensions or str()} {inputs[1:]}"
     features = torch.tensor(answer["features"]).view(steps, 20)
     labels = torch.tensor(answer["labels"]).double()
 
@@ -189,7 +205,8 @@ def check_gradients(objective, temperature, window, hidden, lambda_rank, lambda_
     check(f"detector loss, {name}", answer["detector"]["loss"], loss.item())
     check(f"detector gradient, {name}", answer["detector"]["gradient"], detector_flat.grad)
 
-    loss = corrector_loss(request, corrector_flat, features, reference, quantized)
+    hidden_states = torch.tensor(answer["hidden"]).view(steps, -1)
+    loss = corrector_loss(request, corrector_flat, features, hidden_states, reference, quantized)
     loss.backward()
     check(f"corrector loss, {name}", answer["corrector"]["loss"], loss.item())
     check(f"corrector gradient, {name}", answer["corrector"]["gradient"], corrector_flat.grad)
@@ -222,4 +239,7 @@ check_gradients("extended", 1.0, 21, [9, 5], 0.1, 1e-2, 6, "candidate", [8, 2, 1
 check_gradients("paper", 1.0, 32, [5], 0.1, 1e-4, 7, "candidate", [12, 3, 2, 16])
 check_gradients("extended", 1.0, 21, [9, 5], 0.1, 1e-2, 8, "window")
 check_gradients("paper", 2.0, 32, [], 0.1, 1e-4, 9, "window")
+check_gradients("extended", 1.0, 21, [9, 5], 0.1, 1e-2, 10, inputs=("logits", "tokens"))
+check_gradients("paper", 2.0, 32, [9, 5], 0.1, 1e-2, 11, inputs=("logits", "hidden"))
+check_gradients("extended", 1.0, 21, [9, 5], 0.1, 1e-2, 12, "candidate", [8, 2, 1, 10], ("logits", "tokens", "hidden"))
 check_adamw()

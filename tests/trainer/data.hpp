@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/half.hpp"
 #include "base/random.hpp"
 #include "runtime/features.hpp"
 #include "schemas/config/config.hpp"
@@ -30,6 +31,8 @@ struct TraceOptions {
   /// > 0: text of a small alphabet, and the reference adds this to the logit of the token that
   /// followed the last earlier place of the current one, which the quantised decode forgot.
   double copying = 0.0;
+  double token_bias = 0.0;   // the quantised decode takes it from the logit of every third token
+  double hidden_bias = 0.0;  // the same, times the first number of the hidden state
 };
 
 /// What followed the last earlier place of the current token; -1: it is new.
@@ -72,13 +75,20 @@ inline schemas::TracePart make_trace(const TraceOptions& options) {
   }
   for (std::int64_t step = 0; step < part.steps(); ++step) {
     const double spread = 0.5 + 3.5 * random.uniform();
+    float hidden[8] = {};
+    for (float& h : hidden) h = base::round_to_half(static_cast<float>(random.normal()));
+    for (schemas::PrecisionColumns& columns : part.columns) {
+      for (const float h : hidden) columns.hidden.push_back(base::to_half(h));
+    }
     const std::int32_t remembered = options.copying > 0.0 ? remembered_token(part, step) : -1;
     for (std::int64_t i = 0; i < options.vocab; ++i) {
       const double z = spread * random.normal();
       part.reference.logits.push_back(
           static_cast<float>(z + (i == remembered ? options.copying : 0.0)));
       for (schemas::PrecisionColumns& columns : part.columns) {
-        const double distorted = options.flatten * z + options.noise * random.normal();
+        const double lost = options.token_bias + options.hidden_bias * hidden[0];
+        const double distorted =
+            options.flatten * z + options.noise * random.normal() - (i % 3 == 0 ? lost : 0.0);
         columns.logits.push_back(static_cast<float>(distorted));
       }
     }
@@ -107,6 +117,7 @@ inline schemas::TracePart joined(schemas::TracePart first, const schemas::TraceP
   append(first.reference.logits, second.reference.logits);
   for (std::size_t p = 0; p < first.columns.size(); ++p) {
     append(first.columns[p].logits, second.columns[p].logits);
+    append(first.columns[p].hidden, second.columns[p].hidden);
   }
   statistics::recompute_columns(first, 0.95);
   return first;

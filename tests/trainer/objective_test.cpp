@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/error.hpp"
 #include "runtime/models.hpp"
 #include "statistics/step_context.hpp"
 #include "statistics/window.hpp"
@@ -23,6 +24,11 @@ struct Fixture {
   schemas::TracePart trace = testing::make_trace({});
   Samples samples;
   Standardisation standardisation;
+  void take(const std::vector<std::string>& inputs, int window) {
+    config.corrector.inputs = inputs;
+    samples = make_samples(trace, 0, config, 0.9, window);
+    standardisation = trainer::standardisation(samples);
+  }
   explicit Fixture(const std::string& objective, double temperature = 1.0, int window = 21) {
     config.corrector.objective = objective;
     config.corrector.temperature = temperature;
@@ -141,8 +147,10 @@ TEST(DetectorObjective, GradientEqualsDifferenceQuotients) {
 
 /// Configurations of every form, small.
 schemas::CorrectorConfig small(const std::string& form, const std::vector<int>& hidden,
-                               const std::string& objective = "extended") {
+                               const std::string& objective = "extended",
+                               const std::vector<std::string>& inputs = {"logits"}) {
   schemas::CorrectorConfig config;
+  config.inputs = inputs, config.rank = 3;
   config.objective = objective;
   config.hidden = hidden;
   config.architecture = form == "transformer" ? form : hidden.empty() ? "linear" : "mlp";
@@ -157,22 +165,28 @@ struct ObjectiveCase {
   CorrectorLoss loss;
   std::string form;
   std::vector<int> hidden;
+  std::vector<std::string> inputs = {"logits"};
 };
 
 TEST(CorrectorObjective, GradientEqualsDifferenceQuotients) {
-  const std::vector<ObjectiveCase> cases = {{"paper", 21, {1.0, 0.0, 0.0}, "candidate", {}},
-                                            {"paper", 21, {2.0, 0.1, 1e-2}, "candidate", {6, 5}},
-                                            {"extended", 16, {1.0, 0.0, 0.0}, "candidate", {6, 5}},
-                                            {"extended", 37, {1.0, 0.1, 1e-2}, "candidate", {6, 5}},
-                                            {"extended", 40, {1.0, 1.0, 1e-4}, "candidate", {}},
-                                            {"extended", 17, {1.0, 0.1, 1e-2}, "window", {3, 2}},
-                                            {"paper", 7, {2.0, 0.1, 1e-2}, "window", {}},
-                                            {"paper", 32, {2.0, 0.1, 1e-2}, "transformer", {6}},
-                                            {"extended", 21, {1.0, 0.1, 1e-2}, "transformer", {6}}};
+  const std::vector<ObjectiveCase> cases = {
+      {"paper", 21, {1.0, 0.0, 0.0}, "candidate", {}},
+      {"paper", 21, {2.0, 0.1, 1e-2}, "candidate", {6, 5}},
+      {"extended", 16, {1.0, 0.0, 0.0}, "candidate", {6, 5}},
+      {"extended", 37, {1.0, 0.1, 1e-2}, "candidate", {6, 5}},
+      {"extended", 40, {1.0, 1.0, 1e-4}, "candidate", {}},
+      {"extended", 17, {1.0, 0.1, 1e-2}, "window", {3, 2}},
+      {"paper", 7, {2.0, 0.1, 1e-2}, "window", {}},
+      {"paper", 32, {2.0, 0.1, 1e-2}, "transformer", {6}},
+      {"extended", 21, {1.0, 0.1, 1e-2}, "transformer", {6}},
+      {"extended", 21, {1.0, 0.1, 1e-2}, "candidate", {6}, {"logits", "tokens"}},
+      {"paper", 17, {2.0, 0.1, 1e-2}, "candidate", {6}, {"logits", "hidden"}},
+      {"extended", 17, {1.0, 0.1, 1e-2}, "window", {3}, {"logits", "tokens", "hidden"}}};
   for (const ObjectiveCase& c : cases) {
     Fixture s(c.objective, c.loss.temperature, c.window);
+    s.take(c.inputs, c.window);
     s.samples.weight[7] = 0.25f;
-    const CorrectorShape shape(small(c.form, c.hidden, c.objective), s.samples);
+    const CorrectorShape shape(small(c.form, c.hidden, c.objective, c.inputs), s.samples);
     const CorrectorObjective<double> objective(s.samples, s.standardisation, shape, c.loss);
     const auto steps = some_steps(13);
     const auto parameters = random_parameters<double>(shape.end(), 0.3, 2);
@@ -183,7 +197,7 @@ TEST(CorrectorObjective, GradientEqualsDifferenceQuotients) {
     };
     EXPECT_EQ(loss, f(parameters));
     EXPECT_LT(gradient_error(gradient, parameters, f), 1e-7)
-        << c.objective << " " << c.form << " " << c.window;
+        << c.objective << " " << c.form << " " << c.window << " " << c.inputs.back();
   }
 }
 
@@ -237,10 +251,8 @@ TEST(CorrectorObjective, LossIsASumOverSteps) {
 /// loss of a step is the KL over window and tail of the runtime's own edit, to the last bit.
 void expect_edits_of_the_runtime(const std::string& form, const std::vector<std::string>& inputs) {
   Fixture s("extended");
-  s.config.corrector.inputs = inputs;
-  s.samples = make_samples(s.trace, 0, s.config, 0.9, 21);
-  s.standardisation = standardisation(s.samples);
-  const CorrectorShape shape(small(form, {16, 8}), s.samples);
+  s.take(inputs, 21);
+  const CorrectorShape shape(small(form, {16, 8}, "extended", inputs), s.samples);
   const auto parameters = random_parameters<float>(shape.end(), 0.3, 2);
   const CorrectorObjective<float> objective(s.samples, s.standardisation, shape, {});
   schemas::Tensors tensors;
@@ -256,18 +268,28 @@ void expect_edits_of_the_runtime(const std::string& form, const std::vector<std:
     const auto window = s.samples.window_of(step);
     const float* const phi = s.samples.features.data() + step * kDetectorWidth;
     columns.assign(s.trace, 0, step, 0.9, 21);
-    corrector.deltas({phi, window, s.samples.lse[step], columns.ids(), &context.at(s.trace, step)},
-                     z.data(), scratch);
+    corrector.deltas(context.corrector_step(corrector, s.trace, 0, step, columns, phi), z.data(),
+                     scratch);
     for (std::size_t i = 0; i < z.size(); ++i) z[i] = window[i] + z[i];
     EXPECT_EQ(objective.chunk({&step, 1}, parameters.data(), nullptr),
               window_kl(z.data(), s.samples.target_of(step), 1.0, static_cast<float*>(nullptr)));
   }
 }
 
+TEST(Samples, HiddenStatesMustBeThere) {
+  Fixture s("extended");
+  s.trace.columns[0].hidden.clear();
+  EXPECT_THROW(s.take({"logits", "hidden"}, 21), base::FailedError);
+  EXPECT_NO_THROW(s.take({"logits", "tokens"}, 21));
+}
+
 TEST(CorrectorObjective, EditsAsTheRuntimeDoes) {
   for (const char* form : {"candidate", "window", "transformer"}) {
     expect_edits_of_the_runtime(form, {"logits"});
     expect_edits_of_the_runtime(form, {"logits", "context"});
+    expect_edits_of_the_runtime(form, {"logits", "tokens"});
+    expect_edits_of_the_runtime(form, {"logits", "hidden"});
+    expect_edits_of_the_runtime(form, {"logits", "context", "tokens", "hidden"});
   }
 }
 

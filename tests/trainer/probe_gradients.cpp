@@ -37,6 +37,15 @@ json objective(const trainer::Objective<double>& loss, std::int64_t steps, const
   return {{"loss", sum}, {"gradient", gradient}};
 }
 
+std::vector<float> hidden_states(const trainer::Samples& samples) {
+  const std::int64_t width = samples.hidden_width();
+  std::vector<float> states(static_cast<std::size_t>(samples.steps * width));
+  for (std::int64_t step = 0; step < samples.steps; ++step) {
+    samples.hidden_state(step, states.data() + step * width);
+  }
+  return states;
+}
+
 json gradients(const json& request) {
   schemas::Config config = testing::make_config();
   config.corrector.objective = request["objective"];
@@ -45,6 +54,8 @@ json gradients(const json& request) {
   config.corrector.architecture = request["architecture"];
   config.corrector.form = request["form"];
   config.corrector.hidden = hidden;
+  config.corrector.inputs = request["inputs"];
+  config.corrector.rank = request["rank"];
   const json& t = request["transformer"];  // null, or [width, heads, blocks, hidden]
   if (!t.is_null()) config.corrector.transformer = {t[0], t[1], t[2], t[3]};
   const auto trace = trace_of(request);
@@ -60,6 +71,7 @@ json gradients(const json& request) {
   return {{"features", samples.features},
           {"labels", samples.label},
           {"lse", samples.lse},
+          {"hidden", hidden_states(samples)},
           {"detector", objective(detector_loss, samples.steps, request["detector_parameters"])},
           {"corrector", objective(corrector_loss, samples.steps, request["corrector_parameters"])}};
 }

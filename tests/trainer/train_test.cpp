@@ -113,6 +113,29 @@ TEST(TrainCorrector, LearnsToCopyFromTheContext) {
   EXPECT_LT(share_left({"logits", "context"}), 0.5);
 }
 
+/// A decode that always rates some tokens too low, and one that does when the hidden state says so.
+TEST(TrainCorrector, LearnsWhatTokensAndHiddenStatesNeed) {
+  testing::TraceOptions options;
+  options.vocab = options.top = 40;
+  options.units = 32;
+  options.flatten = 1.0;
+  schemas::Config config = testing::make_config();
+  config.training.learning_rate = 0.02;
+  config.training.epochs = 20;
+  const auto share_left = [&](const std::vector<std::string>& inputs) {
+    config.corrector.inputs = inputs;
+    Warnings progress;
+    const auto trained = train_corrector(config, data_of(config, options, 40), progress);
+    return *trained.figures.kl_after / *trained.figures.kl_before;
+  };
+  options.token_bias = 1.5;
+  EXPECT_GT(share_left({"logits"}), 0.6);
+  EXPECT_LT(share_left({"logits", "tokens"}), 0.3);
+  options.token_bias = 0.0, options.hidden_bias = 1.5;
+  EXPECT_GT(share_left({"logits", "tokens"}), 0.8);
+  EXPECT_LT(share_left({"logits", "hidden"}), 0.4);
+}
+
 TEST(TrainCorrector, TriesSettingsAndSeedsAndFewerSteps) {
   schemas::Config config = testing::make_config();
   config.model.path = config.corpus.path = "unused";  // required
@@ -301,6 +324,8 @@ TEST(Train, AnyNumberOfThreadsGivesTheSameBytes) {
   schemas::Config whole = config, transformer = config;
   whole.corrector.form = "window";
   transformer.corrector.architecture = "transformer";
+  schemas::Config vectors = config;
+  vectors.corrector.inputs = {"logits", "context", "tokens", "hidden"};
   std::vector<std::string> detectors, correctors;
   for (const int threads : {1, 2, 4}) {
     const tbb::global_control limit(tbb::global_control::max_allowed_parallelism,
@@ -311,8 +336,8 @@ TEST(Train, AnyNumberOfThreadsGivesTheSameBytes) {
       const PrecisionData data = data_of(config, {});
       detectors.push_back(bytes_of(train_detector(config, data, progress)));
       std::string& bytes = correctors.emplace_back();
-      for (const schemas::Config& form : {config, whole, transformer}) {
-        bytes += bytes_of(train_corrector(form, data, progress));
+      for (const schemas::Config& form : {config, whole, transformer, vectors}) {
+        bytes += bytes_of(train_corrector(form, data_of(form, {}), progress));
       }
     });
   }

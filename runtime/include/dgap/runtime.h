@@ -75,6 +75,7 @@ DGAP_API void dgap_bundle_close(dgap_bundle* bundle); /* NULL is fine */
 DGAP_API int32_t dgap_bundle_precision_count(const dgap_bundle* bundle);
 DGAP_API const char* dgap_bundle_precision_name(const dgap_bundle* bundle, int32_t index); /* NULL outside */
 DGAP_API int64_t dgap_bundle_vocab_size(const dgap_bundle* bundle);
+DGAP_API int64_t dgap_bundle_hidden_size(const dgap_bundle* bundle);
 
 DGAP_API dgap_status dgap_restorer_create(const dgap_bundle* bundle, const char* precision,
                                           dgap_restorer** restorer);
@@ -85,7 +86,7 @@ DGAP_API void dgap_restorer_destroy(dgap_restorer* restorer);
 DGAP_API dgap_status dgap_restorer_score(dgap_restorer* restorer, const dgap_logits* logits,
                                          dgap_result* results);
 /* Detector and corrector, in place. Logits outside the window keep every bit.
- * DGAP_INVALID_ARGUMENT for a restorer that takes the context. */
+ * DGAP_INVALID_ARGUMENT for a restorer that takes the context or hidden states. */
 DGAP_API dgap_status dgap_restorer_restore(dgap_restorer* restorer, const dgap_logits* logits,
                                            dgap_result* results);
 
@@ -99,6 +100,17 @@ DGAP_API dgap_status dgap_restorer_restore_in_context(dgap_restorer* restorer,
                                                       const dgap_context* const* contexts,
                                                       const dgap_logits* logits,
                                                       dgap_result* results);
+
+/* Correctors may look at the model's final hidden states (after the final norm): 1 where
+ * dgap_restorer_restore_with is needed. */
+DGAP_API int32_t dgap_restorer_takes_hidden(const dgap_restorer* restorer);
+/* The same as dgap_restorer_restore_in_context, with the hidden state that every row was computed
+ * from: `hidden` describes them as it would logits, with as many rows and width >= the bundle's
+ * hidden size, and is read only. What the restorer does not take is not looked at and may be NULL. */
+DGAP_API dgap_status dgap_restorer_restore_with(dgap_restorer* restorer,
+                                                const dgap_context* const* contexts,
+                                                const dgap_logits* hidden, const dgap_logits* logits,
+                                                dgap_result* results);
 
 /* A sequence's ids, indexed: 8 bytes per token and 8 per vocabulary entry of the bundle. `capacity`
  * tokens fit without another allocation; more are accepted at amortised constant cost per token.

@@ -53,6 +53,7 @@ class Bundle {
     }
     return names;
   }
+  std::int64_t hidden_size() const noexcept { return dgap_bundle_hidden_size(bundle_.get()); }
   const dgap_bundle* handle() const noexcept { return bundle_.get(); }
 
  private:
@@ -160,6 +161,20 @@ class Restorer {
   void set_controller(Controller* controller) {
     dgap_controller* const handle = controller == nullptr ? nullptr : controller->handle();
     detail::check(dgap_restorer_set_controller(restorer_.get(), handle));
+  }
+
+  /// Whether rows can be corrected only with the hidden states that they were computed from.
+  bool takes_hidden() const noexcept { return dgap_restorer_takes_hidden(restorer_.get()) != 0; }
+  /// The same with hidden states, one per row, described as logits are; `contexts` may be empty
+  /// where none are taken.
+  void restore(const dgap_logits& logits, std::span<const dgap_context* const> contexts,
+               const dgap_logits& hidden, std::span<dgap_result> results) {
+    require(logits, results);
+    if (takes_context() && static_cast<std::int64_t>(contexts.size()) < logits.rows) {
+      throw RuntimeError(DGAP_INVALID_ARGUMENT, "there are fewer contexts than rows");
+    }
+    detail::check(dgap_restorer_restore_with(restorer_.get(), contexts.data(), &hidden, &logits,
+                                             results.data()));
   }
 
   /// One contiguous row of f32.

@@ -219,6 +219,18 @@ TEST_F(BundleTest, WritesNothingThatWouldNotBeRead) {
          b.tensors.at("transformer.corrector.shape.1.weight") = {{24, 7},
                                                                  std::vector<float>(24 * 7)};
        }},
+      {"hidden.corrector.tokens: has shape [500, 5]; expected [500, 6]",
+       [](Bundle& b) { b.precisions.at("hidden").corrector.rank = 6; }},
+      {"corrector.rank: is 0; expected an integer from 1 to 4096",
+       [](Bundle& b) { b.precisions.at("hidden").corrector.rank = 0; }},
+      {"hidden.corrector.query.mean: has shape [84]; expected [85]",
+       [](Bundle& b) { b.base_model.hidden_size = 65; }},
+      {"hidden.corrector.query.mean: has shape [84]; expected [64]",
+       [](Bundle& b) {
+         b.precisions.at("hidden").corrector.inputs = {"logits", "context", "hidden"};
+       }},
+      {"hidden.corrector.tokens: has shape [500, 5]; expected [499, 5]",
+       [](Bundle& b) { b.base_model.vocab_size = 499; }},
       {"form: is \"triangle\"; known are window",
        [](Bundle& b) { b.precisions.at("window").corrector.form = "triangle"; }},
       {"window.corrector.shape.mean: has shape [532]; expected [52]",

@@ -200,8 +200,9 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"detector: {hidden: []}\n",
                 "c.yaml:4: detector.hidden: must have 1 to 8 items, has 0"},
         Refused{"corrector: {inputs: []}\n", "c.yaml:4: corrector.inputs: must contain logits"},
-        Refused{"corrector: {inputs: [logits, tokens]}\n",
-                "c.yaml:4: corrector.inputs.1: \"tokens\" is not built in this version"},
+        Refused{"corrector: {inputs: [logits, hidden]}\n",
+                "c.yaml:4: corrector.inputs: hidden needs traces with hidden states: set "
+                "trace.hidden to true"},
         Refused{"training: {weights: {books: -1}}\n",
                 "c.yaml:4: training.weights.books: must be in [0, 1e+06], got -1"},
         Refused{"training: {weights: {a b: 1}}\n", "c.yaml:4: training.weights.a b: "},

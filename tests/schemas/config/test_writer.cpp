@@ -44,7 +44,7 @@ Config unusual() {
   c.window = {1e-300, 1.0 / 3.0, 5, 0.95};
   c.labels = {1e-5, 1.0};
   c.detector = {"linear", {1, 2, 3}};
-  c.corrector = {"linear", "window", {4}, {24, 3, 2, 8}, {"logits"}, "paper", 2.5, 0.0, 123.0};
+  c.corrector = {"linear", "window", {4}, {24, 3, 2, 8}, {"logits"}, 5, "paper", 2.5, 0.0, 123.0};
   c.training = {
       1,
       2,

@@ -1,0 +1,61 @@
+#pragma once
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trainer/network_shape.hpp"
+
+namespace dgap::trainer {
+
+/// The part of a candidate's change that depends on which token it is (runtime::TokenTerm): e_v .
+/// u, with a learned vector e_v per vocabulary entry and a query u = b + W x of the step.
+/// Parameters from `first` on: vectors [vocabulary, rank], weight [rank, inputs], bias [rank].
+class TokenShape {
+ public:
+  TokenShape(std::int64_t vocabulary, int rank, int inputs, std::int64_t first)
+      : rank_(rank), inputs_(inputs), vocabulary_(vocabulary), first_(first) {}
+
+  int rank() const { return rank_; }
+  int inputs() const { return inputs_; }
+  std::int64_t vectors() const { return first_; }
+  std::int64_t weight() const { return first_ + vocabulary_ * rank_; }
+  std::int64_t bias() const { return weight() + std::int64_t{rank_} * inputs_; }
+  std::int64_t end() const { return bias() + rank_; }
+
+  /// Vectors and biases 0, weights uniform with variance 1 / inputs: the part begins as 0.
+  void initialise(std::span<float> parameters, base::Random& random) const;
+  void mark_weights(std::span<float> decays) const;
+  /// Tensors `prefix`.tokens and `prefix`.query.mean, .scale, .0.weight, .0.bias.
+  void store(std::span<const float> parameters, std::span<const float> mean,
+             std::span<const float> scale, const std::string& prefix,
+             schemas::Tensors& tensors) const;
+
+ private:
+  int rank_, inputs_;
+  std::int64_t vocabulary_, first_;
+};
+
+/// One step: x [inputs] standardised, ids [K].
+template <class Real>
+class TokenPass {
+ public:
+  explicit TokenPass(const TokenShape& shape)
+      : shape_(&shape), query_(shape.rank()), upstream_(shape.rank()) {}
+
+  /// delta[i] += e_ids[i] . u, in the runtime's order.
+  void forward(const Real* parameters, const Real* x, std::span<const std::int32_t> ids,
+               Real* delta);
+  /// Adds the gradient, upstream [K] that of delta, to `gradient`; after forward() of the same
+  /// step.
+  void backward(const Real* parameters, const Real* x, std::span<const std::int32_t> ids,
+                const Real* upstream, Real* gradient);
+
+ private:
+  const TokenShape* shape_;
+  std::vector<Real> query_, upstream_;
+};
+
+extern template class TokenPass<float>;
+extern template class TokenPass<double>;
+
+}  // namespace dgap::trainer
