@@ -150,7 +150,7 @@ void warn(const std::string& precision, const schemas::ThresholdResult& result,
   }
   const auto chosen = std::find(result.curve.tau.begin(), result.curve.tau.end(), result.tau);
   const double drift = result.curve.drift[chosen - result.curve.tau.begin()];
-  if (result.policy == "target" && drift > config.target) {
+  if (result.policy == "target" && drift > config.target && !result.raised_from) {
     progress.warn(of + "threshold.target = " + base::number(config.target) +
                   " cannot be reached: the least drift of validation steps is " +
                   base::number(drift));

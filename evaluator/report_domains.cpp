@@ -20,7 +20,7 @@ std::string domain_row(const std::string& precision, const std::string& domain,
          std::to_string(d.steps) + "</td><td>" + significant(d.kl_before) + "</td>" +
          change(d.kl_before, d.kl_after) + change(d.kl_before, d.kl_always) + "<td>" +
          (d.standard_error > 0 ? percent(d.standard_error / d.kl_before) : "one site") +
-         "</td><td>" + (d.harmed ? "harmed: &tau; raised" : "") + "</td></tr>";
+         "</td><td>" + (d.harmed ? "harmed" : "") + "</td></tr>";
 }
 
 }  // namespace

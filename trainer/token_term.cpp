@@ -7,27 +7,23 @@ namespace dgap::trainer {
 
 void TokenShape::initialise(std::span<float> parameters, base::Random& random) const {
   std::fill(parameters.begin() + first_, parameters.begin() + end(), 0.0f);
-  const double bound = std::sqrt(3.0 / inputs_);
+  const double bound = std::sqrt(3.0 / inputs());
   for (std::int64_t i = weight(); i < bias(); ++i) {
     parameters[i] = static_cast<float>(bound * (2.0 * random.uniform() - 1.0));
   }
 }
 
 void TokenShape::mark_weights(std::span<float> decays) const {
-  std::fill(decays.begin() + first_, decays.begin() + bias(), 1.0f);
+  std::fill(decays.begin() + first_, decays.begin() + weight(), 1.0f);
+  query_.mark_weights(decays);
 }
 
 void TokenShape::store(std::span<const float> parameters, std::span<const float> mean,
                        std::span<const float> scale, const std::string& prefix,
                        schemas::Tensors& tensors) const {
-  const auto slice = [&](std::int64_t begin, std::int64_t end) {
-    return std::vector<float>(parameters.begin() + begin, parameters.begin() + end);
-  };
-  tensors[prefix + ".tokens"] = {{vocabulary_, rank_}, slice(first_, weight())};
-  tensors[prefix + ".query.mean"] = {{inputs_}, {mean.begin(), mean.begin() + inputs_}};
-  tensors[prefix + ".query.scale"] = {{inputs_}, {scale.begin(), scale.begin() + inputs_}};
-  tensors[prefix + ".query.0.weight"] = {{rank_, inputs_}, slice(weight(), bias())};
-  tensors[prefix + ".query.0.bias"] = {{rank_}, slice(bias(), end())};
+  tensors[prefix + ".tokens"] = {{vocabulary_, rank()},
+                                 {parameters.begin() + first_, parameters.begin() + weight()}};
+  query_.store(parameters, mean, scale, prefix + ".query", tensors);
 }
 
 template <class Real>

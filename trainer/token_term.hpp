@@ -13,14 +13,16 @@ namespace dgap::trainer {
 class TokenShape {
  public:
   TokenShape(std::int64_t vocabulary, int rank, int inputs, std::int64_t first)
-      : rank_(rank), inputs_(inputs), vocabulary_(vocabulary), first_(first) {}
+      : vocabulary_(vocabulary),
+        first_(first),
+        query_(0, inputs, {}, first + vocabulary * rank, rank) {}
 
-  int rank() const { return rank_; }
-  int inputs() const { return inputs_; }
+  int rank() const { return slots().outputs; }
+  int inputs() const { return slots().inputs; }
   std::int64_t vectors() const { return first_; }
-  std::int64_t weight() const { return first_ + vocabulary_ * rank_; }
-  std::int64_t bias() const { return weight() + std::int64_t{rank_} * inputs_; }
-  std::int64_t end() const { return bias() + rank_; }
+  std::int64_t weight() const { return slots().weight; }
+  std::int64_t bias() const { return slots().bias; }
+  std::int64_t end() const { return query_.end(); }
 
   /// Vectors and biases 0, weights uniform with variance 1 / inputs: the part begins as 0.
   void initialise(std::span<float> parameters, base::Random& random) const;
@@ -31,8 +33,10 @@ class TokenShape {
              schemas::Tensors& tensors) const;
 
  private:
-  int rank_, inputs_;
+  const LayerSlots& slots() const { return query_.layers().front(); }
+
   std::int64_t vocabulary_, first_;
+  NetworkShape query_;  // linear, all inputs each step's own
 };
 
 /// One step: x [inputs] standardised, ids [K].

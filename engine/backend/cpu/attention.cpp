@@ -230,8 +230,6 @@ void Attention::run(const Plan& plan, const KvCache& cache, const RopeTable& rop
   std::int64_t runs = 0;
   for (int head = 0; head < kv_heads_; ++head) runs = std::max(runs, call.runs(head));
   blocks <= kFewBlocks ? attend_by_runs(call, runs) : attend_by_blocks(call, runs);
-  parallel(kv_heads_ * blocks,
-           [&](std::int64_t i) { finish(call, static_cast<int>(i / blocks), i % blocks); });
 }
 
 /// Few blocks: a task reads the tiles of a run and passes over them, while they are near; the runs
@@ -261,6 +259,7 @@ void Attention::attend_by_runs(const Call& call, std::int64_t runs) const {
     const auto head = static_cast<int>(i / blocks);
     for (std::int64_t run = 0; run < call.runs(head); ++run)
       add(call, head, run, i % blocks, state(parts(head, run), i % blocks));
+    finish(call, head, i % blocks);
   });
 }
 
@@ -292,6 +291,9 @@ void Attention::attend_by_blocks(const Call& call, std::int64_t runs) const {
         add(call, head, run, block, state(sums, block - begin));
     });
   }
+  const std::int64_t blocks = call.plan.blocks_;
+  parallel(kv_heads_ * blocks,
+           [&](std::int64_t i) { finish(call, static_cast<int>(i / blocks), i % blocks); });
 }
 
 /// Adds a run's state to the total of its copy of the values.
