@@ -2,26 +2,48 @@
 #include <bit>
 #include <cstdint>
 
+#include "base/fused.hpp"
 #include "base/multiversion.hpp"
 
 namespace dgap::base {
 
 constexpr float kRoundF32 = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
 
+/// a b + c, in one rounding or in two.
+template <bool fused>
+DGAP_INLINE float product_sum(float a, float b, float c) {
+  if constexpr (fused) return multiply_add(a, b, c);
+  return a * b + c;
+}
+
 /// x / ln 2 rounded to an integer n, plus 1.5 * 2^23: the low bits are n in two's complement.
-DGAP_INLINE float exp_shifted_f32(float x) { return x * 1.44269504f + kRoundF32; }
+template <bool fused = false>
+DGAP_INLINE float exp_shifted_f32(float x) {
+  return product_sum<fused>(x, 1.44269504f, kRoundF32);
+}
 
 /// exp(x - n ln 2) for the n in `shifted`, near 1.
+template <bool fused = false>
 DGAP_INLINE float exp_rest_f32(float x, float shifted) {
   const float n = shifted - kRoundF32;
-  const float r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
+  const float high = product_sum<fused>(n, -0.693359375f, x);
+  const float r = product_sum<fused>(n, 2.12194440e-4f, high);
   float p = 1.9875691500e-4f;
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  return p * (r * r) + r + 1.0f;
+  p = product_sum<fused>(p, r, 1.3981999507e-3f);
+  p = product_sum<fused>(p, r, 8.3334519073e-3f);
+  p = product_sum<fused>(p, r, 4.1665795894e-2f);
+  p = product_sum<fused>(p, r, 1.6666665459e-1f);
+  p = product_sum<fused>(p, r, 5.0000001201e-1f);
+  return product_sum<fused>(p, r * r, r) + 1.0f;
+}
+
+/// exp(x) for -87 <= x <= 88, where it is a normal number: no checks.
+template <bool fused = false>
+DGAP_INLINE float exp_normal_f32(float x) {
+  const float shifted = exp_shifted_f32<fused>(x);
+  // Times 2^n by addition to the exponent, in words that wrap.
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(exp_rest_f32<fused>(x, shifted)) +
+                              (std::bit_cast<std::uint32_t>(shifted) << 23));
 }
 
 /// exp(x) in single precision: branch-free, the same bits at every dispatch level, relative error

@@ -49,7 +49,7 @@ void write_samples(const trainer::Samples& s, const trainer::Standardisation& st
   };
   for (std::int64_t step = 0; step < s.steps; ++step) {
     standardise(phi.data() + step * runtime::kDetectorWidth, runtime::kDetectorWidth, 0);
-    s.candidate_inputs(step, row.data());
+    s.candidate_inputs(step, row.data(), own);
     for (int i = 0; i < k; ++i) standardise(row.data() + i * own, own, runtime::kDetectorWidth);
     inputs.insert(inputs.end(), row.begin(), row.end());
     const auto append = [&](auto& to, const auto& from) {

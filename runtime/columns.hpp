@@ -1,8 +1,9 @@
 #pragma once
 #include <cstdint>
 
-#include "base/exp.hpp"
+#include "base/fused.hpp"
 #include "base/multiversion.hpp"
+#include "runtime/activation.hpp"
 
 /// Kernels over matrices [width, columns]: one row of numbers per neuron, `stride` apart, one
 /// column per candidate; the number of columns is a multiple of base::kLanes. Loops run over
@@ -31,7 +32,9 @@ DGAP_INLINE void multiply_tile(Weights shape, const Real* w, const Real* start, 
   for (int i = 0; i < shape.inputs; ++i) {
     for (int o = 0; o < outs; ++o) {
       const Real weight = w[o * shape.out_step + i * shape.in_step];
-      for (int l = 0; l < width; ++l) sum[o][l] += x[i * stride + l] * weight;
+      for (int l = 0; l < width; ++l) {
+        sum[o][l] = base::multiply_add(x[i * stride + l], weight, sum[o][l]);
+      }
     }
   }
   for (int o = 0; o < outs; ++o) {
@@ -64,6 +67,19 @@ DGAP_INLINE void multiply(Weights shape, const Real* w, const Real* start, const
   for (; c < columns; c += kLanes) multiply_columns<kLanes>(shape, w, start, x + c, y + c, stride);
 }
 
+/// start[o] = bias[o] + sum_i x[i] w[o, i], i ascending: what the inputs that all columns share give.
+template <class Real>
+DGAP_INLINE void sum_shared(Weights shape, const Real* w, const Real* bias, const Real* x,
+                            Real* start) {
+  for (int o = 0; o < shape.outputs; ++o) {
+    Real sum = bias[o];
+    for (int i = 0; i < shape.inputs; ++i) {
+      sum = base::multiply_add(x[i], w[o * shape.out_step + i * shape.in_step], sum);
+    }
+    start[o] = sum;
+  }
+}
+
 /// to[n, c] = a[n, c] + b[n, c]
 template <class Real>
 DGAP_INLINE void add(int width, const Real* a, const Real* b, Real* to, std::int64_t columns,
@@ -74,9 +90,6 @@ DGAP_INLINE void add(int width, const Real* a, const Real* b, Real* to, std::int
     }
   }
 }
-
-DGAP_INLINE float exponential(float x) { return base::exp_f32(x); }
-DGAP_INLINE double exponential(double x) { return base::exp_f64(x); }
 
 /// One head of self-attention among `count` candidates, the first columns of q, k, v and out
 /// [width, columns]: out_i = sum_j a_ij v_j, a_i = softmax_j(scale q_i . k_j), j ascending. The
@@ -93,7 +106,9 @@ DGAP_INLINE void attend(int width, int count, Real scale, const Real* q, const R
       Real s[kLanes] = {};
       for (int d = 0; d < width; ++d) {
         const Real key = k[d * stride + j];
-        for (int l = 0; l < kLanes; ++l) s[l] += q[d * stride + first + l] * key;
+        for (int l = 0; l < kLanes; ++l) {
+          s[l] = base::multiply_add(q[d * stride + first + l], key, s[l]);
+        }
       }
       for (int l = 0; l < kLanes; ++l) {
         s[l] *= scale;
@@ -103,7 +118,7 @@ DGAP_INLINE void attend(int width, int count, Real scale, const Real* q, const R
     }
     for (int j = 0; j < count; ++j) {
       for (int l = 0; l < kLanes; ++l) {
-        const Real e = exponential(a[j * shares_stride + l] - largest[l]);
+        const Real e = exp_nonpositive(a[j * shares_stride + l] - largest[l]);
         a[j * shares_stride + l] = e;
         sum[l] += e;
       }
@@ -116,7 +131,9 @@ DGAP_INLINE void attend(int width, int count, Real scale, const Real* q, const R
       Real o[kLanes] = {};
       for (int j = 0; j < count; ++j) {
         const Real value = v[d * stride + j];
-        for (int l = 0; l < kLanes; ++l) o[l] += a[j * shares_stride + l] * value;
+        for (int l = 0; l < kLanes; ++l) {
+          o[l] = base::multiply_add(a[j * shares_stride + l], value, o[l]);
+        }
       }
       for (int l = 0; l < kLanes; ++l) out[d * stride + first + l] = o[l];
     }

@@ -122,18 +122,29 @@ DGAP_MULTIVERSION void candidate_features(std::span<const float> window, double 
   double below_top = 0.0;
   for (const float z : window) below_top += static_cast<double>(z) - top;
   const double mean = top + below_top / static_cast<double>(k);
-  for (std::int64_t i = 0; i < k; ++i) {
-    const double z = window[i];
-    const double above = window[std::max<std::int64_t>(i - 1, 0)];
-    const double below = window[std::min(i + 1, k - 1)];
-    float* const xi = out + i * stride;
-    xi[0] = rounded(z - mean);
-    xi[1] = rounded(base::exp_f64(z - lse));
-    xi[2] = rounded(z - lse);
-    xi[3] = rounded(base::log_f64(static_cast<double>(i + 1)));
-    xi[4] = rounded(top - z);
-    xi[5] = rounded(above - z);
-    xi[6] = rounded(z - below);
+  for (std::int64_t first = 0; first < k; first += kLanes) {
+    const int used = static_cast<int>(std::min<std::int64_t>(kLanes, k - first));
+    double z[kLanes], above[kLanes], below[kLanes];
+    for (int l = 0; l < kLanes; ++l) {
+      const std::int64_t i = std::min(first + l, k - 1);
+      z[l] = window[i];
+      above[l] = window[std::max<std::int64_t>(i - 1, 0)];
+      below[l] = window[std::min(i + 1, k - 1)];
+    }
+    float xi[kCandidateWidth][kLanes];
+    for (int l = 0; l < kLanes; ++l) {
+      xi[0][l] = rounded(z[l] - mean);
+      xi[1][l] = rounded(base::exp_f64(z[l] - lse));
+      xi[2][l] = rounded(z[l] - lse);
+      xi[3][l] = rounded(base::log_f64(static_cast<double>(first + l + 1)));
+      xi[4][l] = rounded(top - z[l]);
+      xi[5][l] = rounded(above[l] - z[l]);
+      xi[6][l] = rounded(z[l] - below[l]);
+    }
+    float* to = out + first * stride;
+    for (int l = 0; l < used; ++l, to += stride) {
+      for (int f = 0; f < kCandidateWidth; ++f) to[f] = xi[f][l];
+    }
   }
 }
 

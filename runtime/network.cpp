@@ -1,10 +1,10 @@
 #include "runtime/network.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/error.hpp"
 #include "base/multiversion.hpp"
+#include "runtime/rows.hpp"
 #include "runtime/tensor_of.hpp"
 
 namespace dgap::runtime {
@@ -16,45 +16,8 @@ constexpr int kRows = 4;  // rows that share one read of the weights
 
 int padded(int n) { return (n + kLanes - 1) / kLanes * kLanes; }
 
-/// One layer's arrays, as the kernels take them.
-struct View {
-  const float* weights;  // [inputs, stride]
-  int inputs, stride;
-};
-
-/// kLanes floats that stay in registers; compilers split them to what the processor has.
-using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
-
-DGAP_INLINE void load(const float* from, Lanes& lanes) { std::memcpy(&lanes, from, sizeof lanes); }
-
-/// y[r, o] = start[r, o] + sum_i x[r, i] W[i, o], i ascending. Row strides x_stride, start_stride
-/// (0: the same start for every row) and layer.stride.
-template <int rows>
-DGAP_INLINE void accumulate(View layer, const float* x, std::int64_t x_stride, const float* start,
-                            std::int64_t start_stride, float* y) {
-  for (int o = 0; o < layer.stride; o += kLanes) {
-    Lanes sum[rows];
-    for (int r = 0; r < rows; ++r) load(start + r * start_stride + o, sum[r]);
-    const float* w = layer.weights + o;
-    for (int i = 0; i < layer.inputs; ++i, w += layer.stride) {
-      Lanes weights;
-      load(w, weights);
-      for (int r = 0; r < rows; ++r) sum[r] += x[r * x_stride + i] * weights;
-    }
-    for (int r = 0; r < rows; ++r) std::memcpy(y + r * layer.stride + o, &sum[r], sizeof sum[r]);
-  }
-}
-
-DGAP_MULTIVERSION void accumulate_rows(View layer, int rows, const float* x, std::int64_t x_stride,
-                                       const float* start, std::int64_t start_stride, float* y) {
-  if (rows == kRows) {
-    accumulate<kRows>(layer, x, x_stride, start, start_stride, y);
-    return;
-  }
-  for (int r = 0; r < rows; ++r) {
-    accumulate<1>(layer, x + r * x_stride, x_stride, start + r * start_stride, start_stride,
-                  y + static_cast<std::int64_t>(r) * layer.stride);
-  }
+DGAP_MULTIVERSION void multiply(const RowsProduct<float>& product, std::int64_t rows) {
+  rows::multiply(product, rows);
 }
 
 DGAP_MULTIVERSION void gelu_all(float* x, std::int64_t n) {
@@ -120,24 +83,27 @@ void Network::forward(std::span<const float> shared, const float* rows, std::int
   float* current = start + widest;
   float* next = current + kRows * widest;
 
+  const auto apply = [](const Layer& layer, int first_input, int inputs, int samples,
+                        const float* in, int in_stride, const float* from, float* to) {
+    multiply({inputs, layer.stride, in, in_stride, 1,
+              layer.weights.data() + static_cast<std::size_t>(first_input) * layer.stride,
+              layer.stride, from, 0, to, layer.stride},
+             samples);
+  };
   standardise(shared.data(), mean_.data(), scale_.data(), common, scratch);
-  accumulate_rows({first.weights.data(), common, first.stride}, 1, scratch, 0, first.bias.data(), 0,
-                  start);
+  apply(first, 0, common, 1, scratch, common, first.bias.data(), start);
   for (std::int64_t begin = 0; begin < count; begin += kRows) {
     const int block = static_cast<int>(std::min<std::int64_t>(kRows, count - begin));
     for (int r = 0; r < block; ++r) {
       standardise(rows + (begin + r) * own, mean_.data() + common, scale_.data() + common, own,
                   x + static_cast<std::int64_t>(r) * own);
     }
-    accumulate_rows(
-        {first.weights.data() + static_cast<std::size_t>(common) * first.stride, own, first.stride},
-        block, x, own, start, 0, current);
+    apply(first, common, own, block, x, own, start, current);
     for (std::size_t i = 1; i < layers_.size(); ++i) {
       const Layer& layer = layers_[i];
       const int stride = layers_[i - 1].stride;
       gelu_all(current, static_cast<std::int64_t>(block) * stride);
-      accumulate_rows({layer.weights.data(), layer.inputs, layer.stride}, block, current, stride,
-                      layer.bias.data(), 0, next);
+      apply(layer, 0, layer.inputs, block, current, stride, layer.bias.data(), next);
       std::swap(current, next);
     }
     const Layer& last = layers_.back();

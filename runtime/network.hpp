@@ -8,8 +8,8 @@
 #include "schemas/bundle/bundle.hpp"
 
 /// The small feed-forward networks of detector and corrector: standardise the inputs, then layers
-/// of y = b + sum_i x_i W[i] (i ascending, outputs vectorised: no sum across lanes, so the same
-/// bits everywhere), GELU in tanh form (own exp) between layers.
+/// of y = b + sum_i x_i W[i] (i ascending, fused products, outputs vectorised: no sum across lanes,
+/// so the same bits everywhere), GELU in tanh form (own exp) between layers.
 namespace dgap::runtime {
 
 class Network {

@@ -15,6 +15,12 @@ const schemas::Tensor& vectors_of(const schemas::Tensors& tensors, const std::st
   return tensor_of(tensors, name, {found->second.shape[0], rank});
 }
 
+DGAP_MULTIVERSION void add_products(std::span<const std::int32_t> ids, std::int64_t vocabulary,
+                                    int rank, const float* vectors, const float* query,
+                                    float* delta) {
+  add_token_products(ids, vocabulary, rank, vectors, query, delta);
+}
+
 }  // namespace
 
 TokenTerm::TokenTerm(const schemas::Tensors& tensors, const std::string& prefix, int rank)
@@ -34,13 +40,7 @@ void TokenTerm::add(std::span<const float> shared, const float* own,
                     std::span<const std::int32_t> ids, float* delta, float* scratch) const {
   float* const query = scratch;
   query_.forward(shared, own, 1, query, scratch + rank_);
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (ids[i] >= vocabulary_) continue;
-    const float* const vector = vectors_.data() + std::int64_t{ids[i]} * rank_;
-    float sum = 0.0f;
-    for (int r = 0; r < rank_; ++r) sum += vector[r] * query[r];
-    delta[i] += sum;
-  }
+  add_products(ids, vocabulary_, rank_, vectors_.data(), query, delta);
 }
 
 }  // namespace dgap::runtime

@@ -26,6 +26,11 @@ DGAP_MULTIVERSION void dense(View layer, const float* x, float* y, std::int64_t 
                            x, y, columns, columns);
 }
 
+DGAP_MULTIVERSION void sum_shared(Weights shape, const float* w, const float* bias, const float* x,
+                                  float* start) {
+  columns::sum_shared(shape, w, bias, x, start);
+}
+
 DGAP_MULTIVERSION void gelu_all(float* x, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) x[i] = gelu(x[i]);
 }
@@ -102,10 +107,7 @@ void Transformer::forward(std::span<const float> shared, const float* rows, std:
 
   for (int i = 0; i < common; ++i) phi[i] = (shared[i] - mean_[i]) * scale_[i];
   const Layer& first = layers_.front();
-  for (int o = 0; o < width_; ++o) {
-    start[o] = first.bias[o];
-    for (int i = 0; i < common; ++i) start[o] += phi[i] * first.weight[o * inputs_ + i];
-  }
+  sum_shared({inputs_, 1, width_, common}, first.weight.data(), first.bias.data(), phi, start);
   for (int i = 0; i < own; ++i) {
     float* const row = inputs + i * columns;
     const float mean = mean_[common + i], scale = scale_[common + i];

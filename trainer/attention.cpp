@@ -28,11 +28,13 @@ DGAP_INLINE void score_gradients(HeadShape s, const Real* v, const Real* shares,
       Real d[kLanes] = {};
       for (int w = 0; w < s.width; ++w) {
         const Real value = v[w * s.stride + j];
-        for (int l = 0; l < kLanes; ++l) d[l] += up[w * s.stride + first + l] * value;
+        for (int l = 0; l < kLanes; ++l) {
+          d[l] = base::multiply_add(up[w * s.stride + first + l], value, d[l]);
+        }
       }
       for (int l = 0; l < kLanes; ++l) {
         to[j * s.shares_stride + l] = d[l];
-        mean[l] += a[j * s.shares_stride + l] * d[l];
+        mean[l] = base::multiply_add(a[j * s.shares_stride + l], d[l], mean[l]);
       }
     }
     for (int j = 0; j < s.count; ++j) {
@@ -52,7 +54,9 @@ DGAP_INLINE void query_gradients(HeadShape s, const Real* k, const Real* scores,
       Real sum[kLanes] = {};
       for (int j = 0; first < s.count && j < s.count; ++j) {
         const Real key = k[w * s.stride + j];
-        for (int l = 0; l < kLanes; ++l) sum[l] += scores[j * s.shares_stride + first + l] * key;
+        for (int l = 0; l < kLanes; ++l) {
+          sum[l] = base::multiply_add(scores[j * s.shares_stride + first + l], key, sum[l]);
+        }
       }
       for (int l = 0; l < kLanes; ++l) dq[w * s.stride + first + l] = sum[l];
     }
@@ -67,7 +71,8 @@ DGAP_INLINE void sums_over_candidates(HeadShape s, const Real* rows, const Real*
       Real sum[kLanes] = {};
       for (std::int64_t first = 0; first < s.count; first += kLanes) {
         for (int l = 0; l < kLanes; ++l) {
-          sum[l] += rows[j * s.shares_stride + first + l] * x[w * s.stride + first + l];
+          sum[l] = base::multiply_add(rows[j * s.shares_stride + first + l],
+                                      x[w * s.stride + first + l], sum[l]);
         }
       }
       to[w * s.stride + j] = fold(sum);

@@ -28,8 +28,8 @@ typename CorrectorObjective<Real>::Workspace CorrectorObjective<Real>::make_work
   const std::int64_t stride = samples_->stride;
   Workspace w;
   w.shape = make_window_pass<Real>(*shape_, *standardisation_, samples_->window, stride);
-  if (shape_->mass() != nullptr) w.mass.emplace(*shape_->mass(), kChunk, 1);
-  w.candidates.resize(static_cast<std::size_t>(stride) * samples_->own_inputs());
+  if (shape_->mass() != nullptr) w.mass.emplace(*shape_->mass(), kChunk);
+  w.candidates.resize(static_cast<std::size_t>(stride * w.shape->candidate_stride()));
   for (auto* window : {&w.z, &w.slope, &w.ranked_z, &w.ranked_slope}) window->resize(stride);
   w.upstream.resize(static_cast<std::size_t>(w.shape->max_steps() * stride));
   if (shape_->tokens() != nullptr) {
@@ -120,20 +120,22 @@ double CorrectorObjective<Real>::chunk(std::span<const std::int32_t> steps, cons
   const Real* offsets = nullptr;
   if (w.mass) {
     feed_features(*samples_, *standardisation_, steps, *w.mass);
-    offsets = w.mass->forward(parameters, 1);
+    w.mass->begin(parameters);
+    offsets = w.mass->forward(std::ssize(steps));
   }
   Real mass_upstream[kChunk] = {};
   double loss = 0.0;
+  w.shape->begin(parameters, gradient);
   const auto most = static_cast<std::size_t>(w.shape->max_steps());
   for (std::size_t begin = 0; begin < steps.size(); begin += most) {
     const auto group = steps.subspan(begin, std::min(most, steps.size() - begin));
     const int count = static_cast<int>(group.size());
     for (int s = 0; s < count; ++s) {
-      samples_->candidate_inputs(group[s], w.candidates.data());
+      samples_->candidate_inputs(group[s], w.candidates.data(), w.shape->candidate_stride());
       w.shape->feed(s, samples_->features.data() + std::int64_t{group[s]} * kDetectorWidth,
                     w.candidates.data(), samples_->size[group[s]]);
     }
-    const Real* const delta = w.shape->forward(parameters, count);
+    const Real* const delta = w.shape->forward(count);
     for (int s = 0; s < count; ++s) {
       const std::int64_t first = s * samples_->stride;
       Real* const upstream = gradient != nullptr ? w.upstream.data() + first : nullptr;
@@ -145,9 +147,13 @@ double CorrectorObjective<Real>::chunk(std::span<const std::int32_t> steps, cons
         w.tokens->backward(parameters, w.query_inputs.data(), ids_of(group[s]), upstream, gradient);
       }
     }
-    if (gradient != nullptr) w.shape->backward(parameters, w.upstream.data(), gradient);
+    if (gradient != nullptr) w.shape->backward(w.upstream.data());
   }
-  if (gradient != nullptr && w.mass) w.mass->backward(parameters, mass_upstream, gradient);
+  w.shape->end();
+  if (gradient != nullptr && w.mass) {
+    w.mass->backward(mass_upstream);
+    w.mass->add_gradient(gradient);
+  }
   return loss;
 }
 

@@ -24,7 +24,9 @@ DGAP_INLINE void gradient_tile(const Real* dy, const Real* x, Real* dw, std::int
       for (int o = 0; o < outs; ++o) up[o] = dy[o * stride + r + l];
       for (int i = 0; i < ins; ++i) in[i] = x[i * stride + r + l];
       for (int o = 0; o < outs; ++o) {
-        for (int i = 0; i < ins; ++i) sum[o * ins + i][l] += up[o] * in[i];
+        for (int i = 0; i < ins; ++i) {
+          sum[o * ins + i][l] = base::multiply_add(up[o], in[i], sum[o * ins + i][l]);
+        }
       }
     }
   }
@@ -95,6 +97,14 @@ DGAP_INLINE void scale_all(int width, const Real* factor, Real* x, std::int64_t 
   }
 }
 
+template <class Real>
+DGAP_INLINE void outer(std::int64_t rows, std::int64_t columns, const Real* a, const Real* b,
+                       Real* to, std::int64_t stride) {
+  for (std::int64_t r = 0; r < rows; ++r, to += stride) {
+    for (std::int64_t c = 0; c < columns; ++c) to[c] = base::multiply_add(a[r], b[c], to[c]);
+  }
+}
+
 }  // namespace
 
 std::int64_t stride_for(std::int64_t rows) { return ((rows + kLanes - 1) / kLanes | 1) * kLanes; }
@@ -106,6 +116,15 @@ DGAP_MULTIVERSION void multiply(Weights shape, const float* w, const float* star
 void multiply(Weights shape, const double* w, const double* start, const double* x, double* y,
               std::int64_t rows, std::int64_t stride) {
   runtime::columns::multiply(shape, w, start, x, y, rows, stride);
+}
+
+DGAP_MULTIVERSION void sum_shared(Weights shape, const float* w, const float* bias, const float* x,
+                                  float* start) {
+  runtime::columns::sum_shared(shape, w, bias, x, start);
+}
+void sum_shared(Weights shape, const double* w, const double* bias, const double* x,
+                double* start) {
+  runtime::columns::sum_shared(shape, w, bias, x, start);
 }
 
 DGAP_MULTIVERSION void add_weight_gradient(int outputs, int inputs, const float* dy, const float* x,
@@ -149,6 +168,15 @@ DGAP_MULTIVERSION void add(int width, const float* a, const float* b, float* to,
 void add(int width, const double* a, const double* b, double* to, std::int64_t rows,
          std::int64_t stride) {
   runtime::columns::add(width, a, b, to, rows, stride);
+}
+
+DGAP_MULTIVERSION void add_outer(std::int64_t rows, std::int64_t columns, const float* a,
+                                 const float* b, float* to, std::int64_t stride) {
+  outer(rows, columns, a, b, to, stride);
+}
+void add_outer(std::int64_t rows, std::int64_t columns, const double* a, const double* b,
+               double* to, std::int64_t stride) {
+  outer(rows, columns, a, b, to, stride);
 }
 
 DGAP_MULTIVERSION void accumulate(const float* from, float* to, std::int64_t count) {

@@ -23,6 +23,10 @@ void multiply(Weights shape, const float* w, const float* start, const float* x,
 void multiply(Weights shape, const double* w, const double* start, const double* x, double* y,
               std::int64_t rows, std::int64_t stride);
 
+/// start[o] = bias[o] + sum_i x[i] w[o * out_step + i * in_step], i ascending.
+void sum_shared(Weights shape, const float* w, const float* bias, const float* x, float* start);
+void sum_shared(Weights shape, const double* w, const double* bias, const double* x, double* start);
+
 /// dw[o, i] += sum_r dy[o, r] x[i, r]; rows of dw are `width` apart.
 void add_weight_gradient(int outputs, int inputs, const float* dy, const float* x, float* dw,
                          std::int64_t width, std::int64_t rows, std::int64_t stride);
@@ -46,6 +50,11 @@ void add(int width, const float* a, const float* b, float* to, std::int64_t rows
          std::int64_t stride);
 void add(int width, const double* a, const double* b, double* to, std::int64_t rows,
          std::int64_t stride);
+
+/// to[r, c] += a[r] b[c]; rows of `to` are `stride` apart.
+void add_outer(std::int64_t rows, std::int64_t columns, const float* a, const float* b, float* to, std::int64_t stride);
+void add_outer(std::int64_t rows, std::int64_t columns, const double* a, const double* b,
+               double* to, std::int64_t stride);
 
 /// to[i] += from[i]
 void accumulate(const float* from, float* to, std::int64_t count);

@@ -12,13 +12,12 @@ using runtime::kDetectorWidth;
 template <class Real>
 void feed_features(const Samples& samples, const Standardisation& standardisation,
                    std::span<const std::int32_t> steps, MlpPass<Real>& pass) {
-  for (int f = 0; f < kDetectorWidth; ++f) {
-    Real* const row = pass.own_inputs() + f * pass.stride();
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-      const float x = samples.features[std::int64_t{steps[i]} * kDetectorWidth + f];
-      row[i] = (x - standardisation.mean[f]) * standardisation.scale[f];
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const float* const x = samples.features.data() + std::int64_t{steps[i]} * kDetectorWidth;
+    Real* const row = pass.own_inputs() + static_cast<std::int64_t>(i) * pass.own_stride();
+    for (int f = 0; f < kDetectorWidth; ++f) {
+      row[f] = (x[f] - standardisation.mean[f]) * standardisation.scale[f];
     }
-    std::fill(row + steps.size(), row + pass.width(), Real(0));
   }
 }
 
@@ -31,20 +30,23 @@ DetectorObjective<Real>::DetectorObjective(const Samples& samples,
       labels_(labels),
       standardisation_(&standardisation),
       positive_weight_(positive_weight),
-      passes_([&network] { return MlpPass<Real>(network, kChunk, 1); }) {}
+      passes_([&network] { return MlpPass<Real>(network, kChunk); }) {}
 
 template <class Real>
 double DetectorObjective<Real>::chunk(std::span<const std::int32_t> steps, const Real* parameters,
                                       Real* gradient) const {
   MlpPass<Real>& pass = passes_.local();
   feed_features(*samples_, *standardisation_, steps, pass);
-  const Real* const logits = pass.forward(parameters, 1);
+  pass.begin(parameters);
+  const Real* const logits = pass.forward(std::ssize(steps));
   std::uint8_t labels[kChunk];
   for (std::size_t i = 0; i < steps.size(); ++i) labels[i] = labels_[steps[i]];
-  Real upstream[kChunk] = {};
+  Real upstream[kChunk];
   const double loss = binary_cross_entropy(logits, labels, positive_weight_,
                                            static_cast<std::int64_t>(steps.size()), upstream);
-  if (gradient != nullptr) pass.backward(parameters, upstream, gradient);
+  if (gradient == nullptr) return loss;
+  pass.backward(upstream);
+  pass.add_gradient(gradient);
   return loss;
 }
 

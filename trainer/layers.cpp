@@ -31,14 +31,9 @@ void first_layer_forward(const NetworkShape& shape, const Real* parameters, cons
   const int common = shape.shared();
   const Weights own_weights{layer.inputs, 1, layer.outputs, shape.own()};
   for (int segment = 0; segment < s.count; ++segment) {
-    const Real* const x = shared + segment * common;
     Real* const start = starts + segment * layer.outputs;
-    for (int o = 0; o < layer.outputs; ++o) {
-      const Real* const w = parameters + layer.weight + std::int64_t{o} * layer.inputs;
-      Real sum = parameters[layer.bias + o];
-      for (int i = 0; i < common; ++i) sum += x[i] * w[i];
-      start[o] = sum;
-    }
+    sum_shared({layer.inputs, 1, layer.outputs, common}, parameters + layer.weight,
+               parameters + layer.bias, shared + segment * common, start);
     multiply(own_weights, parameters + layer.weight + common, start, own + segment * s.width,
              y + segment * s.width, s.width, s.stride);
   }
@@ -55,10 +50,7 @@ void first_layer_backward(const NetworkShape& shape, const Real* shared, const R
     row_sums(layer.outputs, up + segment * s.width, sums, s.width, s.stride);
     accumulate(sums, gradient + layer.bias, layer.outputs);
     const Real* const x = shared + segment * common;
-    for (int o = 0; o < layer.outputs; ++o) {
-      Real* const dw = gradient + layer.weight + std::int64_t{o} * layer.inputs;
-      for (int k = 0; k < common; ++k) dw[k] += sums[o] * x[k];
-    }
+    add_outer(layer.outputs, common, sums, x, gradient + layer.weight, layer.inputs);
   }
 }
 

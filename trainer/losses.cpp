@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "trainer/fold.hpp"
 #include "trainer/functions.hpp"
 
 namespace dgap::trainer {
@@ -85,39 +86,41 @@ DGAP_INLINE double kl_of(const Real* z, const WindowTarget& target, double tempe
   return target.negative_entropy - sums.cross + sums.mass * base::log_f64(sums.exponentials);
 }
 
+/// Rows [first, first + kLanes) of the pairs against whole blocks of lanes: where j is not ranked
+/// below i, p_i - p_j <= 0 and the weight is 0. What a row takes from its own candidate waits until
+/// the block is done, so that rows do not wait for each other.
 template <class Real>
-DGAP_INLINE Real fold(Real* lanes) {
-  for (int l = 0; l < 8; ++l) lanes[l] += lanes[l + 8];
-  for (int l = 0; l < 4; ++l) lanes[l] += lanes[l + 4];
-  for (int l = 0; l < 2; ++l) lanes[l] += lanes[l + 2];
-  return lanes[0] + lanes[1];
-}
-
-/// Row i of the pairs against whole blocks of lanes: where j is not ranked below i, p_i - p_j <= 0
-/// and the weight is 0.
-template <class Real>
-DGAP_INLINE double ranking_sum(const Real* __restrict z, const float* __restrict p, int k,
-                               Real* __restrict gradient) {
-  const int padded = (k + kLanes - 1) / kLanes * kLanes;
-  std::fill_n(gradient, padded, Real(0));
-  double total = 0.0;
-  for (int i = 0; i < k; ++i) {
-    Real loss[kLanes] = {}, own[kLanes] = {};
-    const Real zi = z[i];
-    const float pi = p[i];
-    for (int j = i / kLanes * kLanes; j < padded; j += kLanes) {
+DGAP_INLINE double ranking_block(const Real* __restrict z, const float* __restrict p, int first,
+                                 int k, int padded, Real* __restrict gradient) {
+  Real loss[kLanes] = {}, taken[kLanes] = {};
+  const int rows = k - first < kLanes ? k - first : kLanes;
+  for (int row = 0; row < rows; ++row) {
+    Real own[kLanes] = {};
+    const Real zi = z[first + row];
+    const float pi = p[first + row];
+    for (int j = first; j < padded; j += kLanes) {
       for (int l = 0; l < kLanes; ++l) {
         const float above = pi - p[j + l];
         const Real weight = above > 0.0f ? above : 0.0f;
         const Softplus<Real> s = softplus_of_negative(zi - z[j + l]);
-        const Real slope = weight * s.slope;
-        loss[l] += weight * s.value;
-        own[l] += slope;
-        gradient[j + l] += slope;
+        loss[l] = base::multiply_add(weight, s.value, loss[l]);
+        own[l] = base::multiply_add(weight, s.slope, own[l]);
+        gradient[j + l] = base::multiply_add(weight, s.slope, gradient[j + l]);
       }
     }
-    total += fold(loss);
-    gradient[i] -= fold(own);
+    taken[row] = fold(own);
+  }
+  for (int l = 0; l < kLanes; ++l) gradient[first + l] -= taken[l];
+  return fold(loss);
+}
+
+template <class Real>
+DGAP_INLINE double ranking_sum(const Real* z, const float* p, int k, Real* gradient) {
+  const int padded = (k + kLanes - 1) / kLanes * kLanes;
+  std::fill_n(gradient, padded, Real(0));
+  double total = 0.0;
+  for (int first = 0; first < k; first += kLanes) {
+    total += ranking_block(z, p, first, k, padded, gradient);
   }
   return total;
 }

@@ -7,52 +7,54 @@
 namespace dgap::trainer {
 
 template <class Real>
-MlpPass<Real>::MlpPass(const NetworkShape& shape, std::int64_t width, int max_segments)
-    : shape_(&shape), segments_{0, width, stride_for(width * max_segments)} {
+MlpPass<Real>::MlpPass(const NetworkShape& shape, std::int64_t max_rows, bool padded)
+    : shared_inputs_(shape.shared()) {
   const auto& layers = shape.layers();
-  const std::int64_t stride = segments_.stride;
-  shared_inputs_.resize(static_cast<std::size_t>(max_segments) * shape.shared());
-  starts_.resize(static_cast<std::size_t>(max_segments) * layers.front().outputs);
-  int widest = shape.own();
-  values_.emplace_back(shape.own() * stride);
-  for (const LayerSlots& layer : layers) {
-    values_.emplace_back(layer.outputs * stride);
-    slopes_.emplace_back(&layer == &layers.front() ? 0 : layer.inputs * stride);
-    widest = std::max(widest, layer.outputs);
+  std::int64_t widest = 0;
+  for (const LayerSlots& slots : layers) {
+    const bool first = &slots == &layers.front(), last = &slots == &layers.back();
+    layers_.emplace_back(slots, first ? shape.shared() : 0, padded || !last);
+    const std::int64_t width = layers_.back().input_stride();
+    values_.emplace_back(max_rows * width);
+    slopes_.emplace_back(first ? 0 : max_rows * width);
+    if (!first) widest = std::max(widest, width);
   }
-  sums_.resize(static_cast<std::size_t>(widest));
-  upstream_.resize(widest * stride);
-  downstream_.resize(widest * stride);
+  values_.emplace_back(max_rows * output_stride());
+  upstream_.resize(max_rows * widest);
+  downstream_.resize(max_rows * widest);
 }
 
 template <class Real>
-const Real* MlpPass<Real>::forward(const Real* parameters, int segments) {
-  const auto& layers = shape_->layers();
-  segments_.count = segments;
-  first_layer_forward(*shape_, parameters, shared_inputs_.data(), values_[0].data(), starts_.data(),
-                      values_[1].data(), segments_);
-  for (std::size_t i = 1; i < layers.size(); ++i) {
-    activate(layers[i].inputs, values_[i].data(), slopes_[i].data(), segments_.columns(),
-             segments_.stride);
-    layer_forward(layers[i], parameters, values_[i].data(), values_[i + 1].data(), segments_);
+void MlpPass<Real>::begin(const Real* parameters) {
+  for (RowLayer<Real>& layer : layers_) layer.begin(parameters);
+}
+
+template <class Real>
+const Real* MlpPass<Real>::forward(std::int64_t rows) {
+  rows_ = rows;
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    if (i > 0) {
+      activate(1, values_[i].data(), slopes_[i].data(), rows * layers_[i].input_stride(), 0);
+    }
+    layers_[i].forward(shared_inputs_.data(), values_[i].data(), values_[i + 1].data(), rows);
   }
   return values_.back().data();
 }
 
 template <class Real>
-void MlpPass<Real>::backward(const Real* parameters, const Real* upstream, Real* gradient) {
-  const auto& layers = shape_->layers();
-  const Real* up = upstream;
-  for (std::size_t i = layers.size() - 1; i > 0; --i) {
-    layer_backward(layers[i], parameters, values_[i].data(), up, downstream_.data(), sums_.data(),
-                   gradient, segments_);
-    scale_by(layers[i].inputs, slopes_[i].data(), downstream_.data(), segments_.columns(),
-             segments_.stride);
+void MlpPass<Real>::backward(const Real* upstream) {
+  for (std::size_t i = layers_.size() - 1; i > 0; --i) {
+    layers_[i].backward(nullptr, values_[i].data(), upstream, downstream_.data(), rows_);
+    scale_by(1, slopes_[i].data(), downstream_.data(), rows_ * layers_[i].input_stride(), 0);
     upstream_.swap(downstream_);
-    up = upstream_.data();
+    upstream = upstream_.data();
   }
-  first_layer_backward(*shape_, shared_inputs_.data(), values_[0].data(), up, sums_.data(),
-                       gradient, segments_);
+  layers_[0].backward(shared_inputs_.data(), values_[0].data(), upstream, nullptr, rows_);
+}
+
+template <class Real>
+void MlpPass<Real>::add_gradient(Real* gradient) const {
+  for (const RowLayer<Real>& layer : layers_) layer.add_gradient(gradient);
 }
 
 template class MlpPass<float>;

@@ -192,13 +192,12 @@ class StepFiller {
 
 int Samples::own_inputs() const { return kCandidateWidth + (takes_context ? kContextWidth : 0); }
 
-void Samples::candidate_inputs(std::int64_t step, float* out) const {
-  const int width = own_inputs();
-  runtime::candidate_features(window_of(step), lse[step], out, width);
+void Samples::candidate_inputs(std::int64_t step, float* out, std::int64_t row) const {
+  runtime::candidate_features(window_of(step), lse[step], out, row);
   if (!takes_context) return;
   const float* from = context.data() + step * stride * kContextWidth;
   for (std::int32_t i = 0; i < size[step]; ++i, from += kContextWidth) {
-    std::copy_n(from, kContextWidth, out + std::int64_t{i} * width + kCandidateWidth);
+    std::copy_n(from, kContextWidth, out + i * row + kCandidateWidth);
   }
 }
 

@@ -46,8 +46,8 @@ struct Samples {
   }
   /// Inputs of the shape network that are each candidate's own.
   int own_inputs() const;
-  /// Them, of one step: row-major [size, own_inputs()], as runtime::Corrector has them.
-  void candidate_inputs(std::int64_t step, float* out) const;
+  /// Them, of one step: [size, own_inputs()], as runtime::Corrector has them, rows `row` apart.
+  void candidate_inputs(std::int64_t step, float* out, std::int64_t row) const;
   /// Numbers of a hidden state where they are taken, else 0.
   int hidden_width() const { return takes_hidden ? static_cast<int>(hidden_size) : 0; }
   void hidden_state(std::int64_t step, float* out) const;

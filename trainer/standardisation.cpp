@@ -44,7 +44,7 @@ void add_moments(const Samples& samples, std::int64_t begin, std::int64_t end,
   };
   for (std::int64_t step = begin; step < end; ++step) {
     add(samples.features.data() + step * kDetectorWidth, kDetectorWidth, 0);
-    samples.candidate_inputs(step, xi.data());
+    samples.candidate_inputs(step, xi.data(), own);
     for (std::int32_t i = 0; i < samples.size[step]; ++i) {
       add(xi.data() + std::int64_t{i} * own, own, kDetectorWidth);
     }

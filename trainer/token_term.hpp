@@ -17,6 +17,7 @@ class TokenShape {
         first_(first),
         query_(0, inputs, {}, first + vocabulary * rank, rank) {}
 
+  std::int64_t vocabulary() const { return vocabulary_; }
   int rank() const { return slots().outputs; }
   int inputs() const { return slots().inputs; }
   std::int64_t vectors() const { return first_; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/multiversion.hpp"
 #include "runtime/features.hpp"
 #include "trainer/mlp.hpp"
 #include "trainer/objective.hpp"
@@ -13,15 +14,76 @@ namespace {
 
 using runtime::kDetectorWidth;
 
-/// Candidates that go through a network together: enough that folding the lanes of a gradient costs
-/// little, few enough that their activations stay in the second-level cache.
+/// Candidates that go through a transformer together: enough that folding the lanes of a gradient
+/// costs little, few enough that their activations stay in the second-level cache.
 constexpr std::int64_t kColumns = 512;
 
-/// A network with one output per candidate: one column per candidate, one segment per step.
-template <class Real, class Pass>
+template <class Real>
+DGAP_INLINE void standardise_rows(const float* x, const float* mean, const float* scale,
+                                  std::int64_t width, Real* to, int count) {
+  for (int i = 0; i < count; ++i, x += width, to += width) {
+    for (std::int64_t f = 0; f < width; ++f) to[f] = (x[f] - mean[f]) * scale[f];
+  }
+}
+DGAP_MULTIVERSION void standardise(const float* x, const float* mean, const float* scale,
+                                   std::int64_t width, float* to, int count) {
+  standardise_rows(x, mean, scale, width, to, count);
+}
+void standardise(const float* x, const float* mean, const float* scale, std::int64_t width,
+                 double* to, int count) {
+  standardise_rows(x, mean, scale, width, to, count);
+}
+
+/// A feed-forward network with one output per candidate: one row per candidate, step by step, whose
+/// activations stay in the first-level cache.
+template <class Real>
 class CandidatePass : public WindowPass<Real> {
  public:
   CandidatePass(const NetworkShape& shape, const Standardisation& standardisation,
+                std::int64_t stride)
+      : standardisation_(&standardisation),
+        pass_(shape, stride),
+        mean_(pass_.own_stride()),
+        scale_(pass_.own_stride()) {
+    const auto copy = [&](const std::vector<float>& from, std::vector<float>& to) {
+      std::copy_n(from.begin() + kDetectorWidth, shape.own(), to.begin());
+    };
+    copy(standardisation.mean, mean_), copy(standardisation.scale, scale_);
+  }
+
+  int max_steps() const override { return 1; }
+  std::int64_t candidate_stride() const override { return pass_.own_stride(); }
+
+  void begin(const Real* parameters, Real* gradient) override {
+    gradient_ = gradient;
+    pass_.begin(parameters);
+  }
+  void feed(int, const float* phi, const float* candidates, int count) override {
+    count_ = count;
+    standardise(phi, standardisation_->mean.data(), standardisation_->scale.data(), kDetectorWidth,
+                pass_.shared_inputs(), 1);
+    standardise(candidates, mean_.data(), scale_.data(), pass_.own_stride(), pass_.own_inputs(),
+                count);
+  }
+  const Real* forward(int) override { return pass_.forward(count_); }
+  void backward(const Real* upstream) override { pass_.backward(upstream); }
+  void end() override {
+    if (gradient_ != nullptr) pass_.add_gradient(gradient_);
+  }
+
+ private:
+  const Standardisation* standardisation_;
+  MlpPass<Real> pass_;
+  std::vector<float> mean_, scale_;  // of a candidate's own inputs, padded with zeros
+  Real* gradient_ = nullptr;
+  int count_ = 0;
+};
+
+/// Candidates that see each other: one column per candidate, one segment per step.
+template <class Real>
+class AttentionPass : public WindowPass<Real> {
+ public:
+  AttentionPass(const NetworkShape& shape, const Standardisation& standardisation,
                 std::int64_t stride)
       : standardisation_(&standardisation),
         own_(shape.own()),
@@ -31,7 +93,12 @@ class CandidatePass : public WindowPass<Real> {
         sizes_(static_cast<std::size_t>(max_steps_)) {}
 
   int max_steps() const override { return max_steps_; }
+  std::int64_t candidate_stride() const override { return own_; }
 
+  void begin(const Real* parameters, Real* gradient) override {
+    parameters_ = parameters;
+    gradient_ = gradient;
+  }
   void feed(int slot, const float* phi, const float* candidates, int count) override {
     const float* const mean = standardisation_->mean.data();
     const float* const scale = standardisation_->scale.data();
@@ -45,84 +112,65 @@ class CandidatePass : public WindowPass<Real> {
       std::fill(row + count, row + stride_, Real(0));
     }
   }
-
-  const Real* forward(const Real* parameters, int steps) override {
-    return pass_.forward(parameters, {sizes_.data(), static_cast<std::size_t>(steps)});
+  const Real* forward(int steps) override {
+    return pass_.forward(parameters_, {sizes_.data(), static_cast<std::size_t>(steps)});
   }
-  void backward(const Real* parameters, const Real* upstream, Real* gradient) override {
-    pass_.backward(parameters, upstream, gradient);
-  }
+  void backward(const Real* upstream) override { pass_.backward(parameters_, upstream, gradient_); }
+  void end() override {}
 
  private:
   const Standardisation* standardisation_;
   int own_;
   std::int64_t stride_;
   int max_steps_;
-  Pass pass_;
+  TransformerPass<Real> pass_;
   std::vector<std::int32_t> sizes_;
+  const Real* parameters_ = nullptr;
+  Real* gradient_ = nullptr;
 };
 
-/// A network of the whole window: one column per step, one output per candidate. Candidates that a
+/// A network of the whole window: one row per step, one output per candidate. Candidates that a
 /// short window lacks have standardised inputs of 0.
 template <class Real>
 class WholeWindowPass : public WindowPass<Real> {
  public:
-  WholeWindowPass(const NetworkShape& shape, const Standardisation& standardisation, int window,
-                  std::int64_t stride)
+  WholeWindowPass(const NetworkShape& shape, const Standardisation& standardisation, int window)
       : standardisation_(&standardisation),
-        window_(window),
         own_((shape.own() - kDetectorWidth) / window),
-        stride_(stride),
-        pass_(shape, kChunk, 1),
-        changes_(static_cast<std::size_t>(kChunk * stride)),
-        upstream_(static_cast<std::size_t>(window * pass_.stride())) {}
+        inputs_(shape.own()),
+        pass_(shape, kChunk, true) {}
 
   int max_steps() const override { return kChunk; }
+  std::int64_t candidate_stride() const override { return own_; }
 
+  void begin(const Real* parameters, Real* gradient) override {
+    gradient_ = gradient;
+    pass_.begin(parameters);
+  }
   void feed(int slot, const float* phi, const float* candidates, int count) override {
     const float* const mean = standardisation_->mean.data();
     const float* const scale = standardisation_->scale.data();
-    Real* const column = pass_.own_inputs() + slot;
-    const std::int64_t step = pass_.stride();
-    for (int f = 0; f < kDetectorWidth; ++f) column[f * step] = (phi[f] - mean[f]) * scale[f];
-    for (std::int64_t i = 0; i < window_; ++i) {
-      Real* const own = column + (kDetectorWidth + i * own_) * step;
-      for (int f = 0; f < own_; ++f) {
-        const float m = mean[kDetectorWidth + f], s = scale[kDetectorWidth + f];
-        own[f * step] = i < count ? (candidates[i * own_ + f] - m) * s : 0.0f;
-      }
+    Real* row = pass_.own_inputs() + slot * pass_.own_stride();
+    Real* const end = row + inputs_;
+    standardise(phi, mean, scale, kDetectorWidth, row, 1);
+    row += kDetectorWidth;
+    for (int i = 0; i < count; ++i, row += own_) {
+      standardise(candidates + i * own_, mean + kDetectorWidth, scale + kDetectorWidth, own_, row,
+                  1);
     }
+    std::fill(row, end, Real(0));
   }
-
-  const Real* forward(const Real* parameters, int steps) override {
-    steps_ = steps;
-    const Real* const outputs = pass_.forward(parameters, 1);
-    for (int slot = 0; slot < steps; ++slot) {
-      for (int i = 0; i < window_; ++i) {
-        changes_[slot * stride_ + i] = outputs[i * pass_.stride() + slot];
-      }
-    }
-    return changes_.data();
-  }
-
-  void backward(const Real* parameters, const Real* upstream, Real* gradient) override {
-    for (int i = 0; i < window_; ++i) {
-      Real* const row = upstream_.data() + i * pass_.stride();
-      for (int slot = 0; slot < kChunk; ++slot) {
-        row[slot] = slot < steps_ ? upstream[slot * stride_ + i] : Real(0);
-      }
-    }
-    pass_.backward(parameters, upstream_.data(), gradient);
+  const Real* forward(int steps) override { return pass_.forward(steps); }
+  void backward(const Real* upstream) override { pass_.backward(upstream); }
+  void end() override {
+    if (gradient_ != nullptr) pass_.add_gradient(gradient_);
   }
 
  private:
   const Standardisation* standardisation_;
-  int window_, own_;
-  std::int64_t stride_;
-  int steps_ = 0;
+  int own_, inputs_;
   MlpPass<Real> pass_;
-  std::vector<Real> changes_;   // [kChunk, stride]
-  std::vector<Real> upstream_;  // [window, stride of the pass]
+  Real* gradient_ = nullptr;
 };
 
 }  // namespace
@@ -132,14 +180,12 @@ std::unique_ptr<WindowPass<Real>> make_window_pass(const CorrectorShape& shape,
                                                    const Standardisation& standardisation,
                                                    int window, std::int64_t stride) {
   if (shape.whole_window()) {
-    return std::make_unique<WholeWindowPass<Real>>(shape.shape(), standardisation, window, stride);
+    return std::make_unique<WholeWindowPass<Real>>(shape.shape(), standardisation, window);
   }
   if (shape.shape().is_transformer()) {
-    return std::make_unique<CandidatePass<Real, TransformerPass<Real>>>(shape.shape(),
-                                                                        standardisation, stride);
+    return std::make_unique<AttentionPass<Real>>(shape.shape(), standardisation, stride);
   }
-  return std::make_unique<CandidatePass<Real, MlpPass<Real>>>(shape.shape(), standardisation,
-                                                              stride);
+  return std::make_unique<CandidatePass<Real>>(shape.shape(), standardisation, stride);
 }
 
 template std::unique_ptr<WindowPass<float>> make_window_pass(const CorrectorShape&,

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cmath>
 
 #include "base/error.hpp"
 #include "base/random.hpp"
@@ -11,7 +12,7 @@
 namespace dgap::runtime {
 namespace {
 
-/// The definition, one multiplication and one addition at a time.
+/// The definition, one fused multiplication and addition at a time.
 float plain_forward(const schemas::Tensors& tensors, const std::string& prefix, int layers,
                     std::vector<float> x) {
   const auto& mean = tensors.at(prefix + ".mean").data;
@@ -22,7 +23,9 @@ float plain_forward(const schemas::Tensors& tensors, const std::string& prefix, 
     const auto& weight = tensors.at(layer + ".weight").data;
     std::vector<float> y = tensors.at(layer + ".bias").data;
     for (std::size_t o = 0; o < y.size(); ++o) {
-      for (std::size_t i = 0; i < x.size(); ++i) y[o] += x[i] * weight[o * x.size() + i];
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        y[o] = std::fma(x[i], weight[o * x.size() + i], y[o]);
+      }
       if (l + 1 < layers) y[o] = gelu(y[o]);
     }
     x = y;

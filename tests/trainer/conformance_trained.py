@@ -34,7 +34,7 @@ def check_transformer(tensors, prefix, network, inputs):
 with tempfile.TemporaryDirectory() as name:
     subprocess.run([sys.argv[1], name], check=True, stdout=subprocess.DEVNULL)
     documents = sorted(pathlib.Path(name).glob("*/*.json"))
-    assert len(documents) == 8
+    assert len(documents) == 12
     for path in documents:
         document = json.loads(path.read_text())
         jsonschema.validate(document, schema)
@@ -50,8 +50,12 @@ with tempfile.TemporaryDirectory() as name:
             elif network["form"] == "window":
                 check_network(tensors, prefix + ".shape", layers, 20 + 37 * 7, 37)
             else:
-                check_network(tensors, prefix + ".shape", layers, 27)
+                check_network(tensors, prefix + ".shape", layers, 52 if "context" in network["inputs"] else 27)
             assert network["mass"] == (document["figures"]["objective"] == "extended")
             if network["mass"]:
                 check_network(tensors, prefix + ".mass", network["mass_layers"] or layers, 20)
+            if "tokens" in network["inputs"]:
+                rank = network["rank"]
+                assert tensors[f"{prefix}.tokens"].shape[1] == rank
+                check_network(tensors, prefix + ".query", 1, 20 + 8, rank)
 print("trained networks agree with schema and safetensors")

@@ -10,15 +10,20 @@ int main(int argc, char** argv) {
   using namespace dgap;
   struct Form {
     const char *folder, *objective, *architecture, *form;
+    std::vector<std::string> inputs = {"logits"};
   };
+  const std::vector<std::string> all = {"logits", "context", "tokens", "hidden"};
   for (const Form& form : {Form{"paper", "paper", "mlp", "candidate"},
                            Form{"extended", "extended", "mlp", "candidate"},
                            Form{"window", "extended", "mlp", "window"},
-                           Form{"transformer", "extended", "transformer", "candidate"}}) {
+                           Form{"transformer", "extended", "transformer", "candidate"},
+                           Form{"linear", "extended", "linear", "candidate"},
+                           Form{"vectors", "extended", "mlp", "candidate", all}}) {
     schemas::Config config = testing::make_config();
     config.corrector.objective = form.objective;
     config.corrector.architecture = form.architecture;
     config.corrector.form = form.form;
+    config.corrector.inputs = form.inputs;
     config.training.epochs = 2;
     testing::TraceOptions options;
     trainer::PrecisionData data;
