@@ -57,11 +57,11 @@ DGAP_MULTIVERSION void add_state(std::int64_t floats, const AttentionState& part
 
 /// Factors that turn each copy's sums into parts of the joint softmax, and the quantised copy's
 /// share of the mass.
-DGAP_MULTIVERSION void shares(int head_dim, const AttentionState& exact,
+DGAP_MULTIVERSION void shares(int mass_row, const AttentionState& exact,
                               const AttentionState& quantized, float* exact_factor,
                               float* quantized_factor, float* quantized_mass) {
-  const float* exact_total = exact.sums + head_dim * kPanel;
-  const float* quantized_total = quantized.sums + head_dim * kPanel;
+  const float* exact_total = exact.sums + mass_row * kPanel;
+  const float* quantized_total = quantized.sums + mass_row * kPanel;
   for (int lane = 0; lane < kPanel; ++lane) {
     const float e = exact.maximum[lane], q = quantized.maximum[lane];
     const float top = e > q ? e : q;
@@ -389,7 +389,7 @@ void Attention::finish(const Call& call, int head, std::int64_t block) const {
   const AttentionState exact = total(call, head, block, Copy::exact);
   const AttentionState quantized = total(call, head, block, Copy::quantized);
   alignas(64) float exact_weight[kPanel], quantized_weight[kPanel], mass[kPanel];
-  shares(head_dim_, exact, quantized, exact_weight, quantized_weight, mass);
+  shares(kernel_.sum_rows(head_dim_) - 1, exact, quantized, exact_weight, quantized_weight, mass);
   float* rows = row_scratch(kPanel * head_dim_);
   if (call.view(head).quantized_values) {
     transpose(head_dim_, quantized.sums, quantized_weight, rows);

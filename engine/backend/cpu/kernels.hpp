@@ -45,8 +45,8 @@ struct ProductKernel {
 /// 2^(score - maximum[l]).
 struct AttentionState {
   float* maximum;  // [32], of the scores so far, or a number of that order
-  float* sums;     // [sum_rows, 32]: row i < head_dim sums weights * values of channel i, row
-                   // head_dim sums the weights; rows after that are padding
+  float* sums;     // [sum_rows, 32]: row i < head_dim sums weights * values of channel i, the last
+                   // row sums the weights; rows between are padding
 };
 
 /// A block of 32 queries against a tile of 256 keys. Slot j of a tile holds one key; lane l sees

@@ -102,37 +102,39 @@ class Accumulators {
     stores_happen();
     _tile_stream_loadd(2, a, kSlabBytes);
     if (kTwoSteps) _tile_stream_loadd(3, a + a_step, kSlabBytes);
-    if (first) open<0>(block);
+    if (first) {
+      open<0>(block);
+      if (kRight) open<1>(block);
+    }
     _tile_dpbf16ps(0, 2, 4);
-    if (kTwoSteps) _tile_dpbf16ps(0, 3, 6);
-    if (!kRight) return;
-    if (first) open<1>(block);
-    _tile_dpbf16ps(1, 2, 5);
-    if (kTwoSteps) _tile_dpbf16ps(1, 3, 7);
+    if (kRight) _tile_dpbf16ps(1, 2, 5);
+    if (!kTwoSteps) return;
+    _tile_dpbf16ps(0, 3, 6);
+    if (kRight) _tile_dpbf16ps(1, 3, 7);
   }
 
  private:
+  // Loads before products: where another processor shares the tile unit, a load between two products
+  // waits for the first and holds up the second.
   template <bool kFirst>
   void step(const Block& block, const char* a, const char* b) {
     _tile_loadd(6, b, kPairBytes);
+    if (block.right) _tile_loadd(7, b + 64, kPairBytes);
     _tile_stream_loadd(4, a, kSlabBytes);  // used once per panel: past the cache, which keeps B
-    if (kFirst) open<0>(block);
+    if (block.lower) _tile_stream_loadd(5, a + 16 * kSlabBytes, kSlabBytes);
+    if (kFirst) open_all(block);
     _tile_dpbf16ps(0, 4, 6);
-    if (block.right) {
-      _tile_loadd(7, b + 64, kPairBytes);
-      if (kFirst) open<1>(block);
-      _tile_dpbf16ps(1, 4, 7);
-    }
-    if (!block.lower) {
-      if (kFirst) store<2>(), store<3>();
-      return;
-    }
-    _tile_stream_loadd(5, a + 16 * kSlabBytes, kSlabBytes);
-    if (kFirst) open<2>(block);
+    if (block.right) _tile_dpbf16ps(1, 4, 7);
+    if (!block.lower) return;
     _tile_dpbf16ps(2, 5, 6);
-    if (!block.right) return;
-    if (kFirst) open<3>(block);
-    _tile_dpbf16ps(3, 5, 7);
+    if (block.right) _tile_dpbf16ps(3, 5, 7);
+  }
+
+  void open_all(const Block& block) {
+    open<0>(block);
+    block.right ? open<1>(block) : store<1>();
+    block.lower ? open<2>(block) : store<2>();
+    block.lower && block.right ? open<3>(block) : store<3>();
   }
 
   template <int kTile>
