@@ -29,10 +29,19 @@ Json header_json(const schemas::TraceHeader& h) {
           {"decode_mode", h.decode_mode}};
 }
 
-double mean(const std::vector<float>& values) {
-  double sum = 0;
-  for (const float v : values) sum += v;
-  return values.empty() ? 0 : sum / static_cast<double>(values.size());
+/// What the steps of one precision sum up to.
+struct Divergence {
+  double kl = 0;
+  std::int64_t steps = 0;
+  void add(const std::vector<float>& values) {
+    for (const float v : values) kl += v;
+    steps += std::ssize(values);
+  }
+};
+
+Json precision_json(const schemas::PrecisionInfo& p, const Divergence& d) {
+  return {{"bits", {p.bits_per_element_key, p.bits_per_element_value}},
+          {"mean_kl", d.steps == 0 ? 0 : d.kl / static_cast<double>(d.steps)}};
 }
 
 struct Counts {
@@ -67,9 +76,9 @@ Json describe_trace_part(const std::filesystem::path& file, bool whole) {
   count(part, splits);
   answer["splits"] = splits_json(splits);
   for (std::size_t i = 0; i < part.precisions.size(); ++i) {
-    const schemas::PrecisionInfo& p = part.precisions[i];
-    answer["precisions"][p.name] = {{"bits", {p.bits_per_element_key, p.bits_per_element_value}},
-                                    {"mean_kl", mean(part.columns[i].kl)}};
+    Divergence divergence;
+    divergence.add(part.columns[i].kl);
+    answer["precisions"][part.precisions[i].name] = precision_json(part.precisions[i], divergence);
   }
   return answer;
 }
@@ -79,13 +88,22 @@ Json describe_traces(const std::filesystem::path& folder, bool whole) {
   Json answer = header_json(set.header());
   answer["parts"] = set.parts();
   answer["steps"] = set.steps();
-  answer["precisions"] = set.precisions();
-  if (!whole) return answer;
+  if (!whole) {
+    answer["precisions"] = set.precisions();
+    return answer;
+  }
   std::map<std::string, Counts> splits;
+  std::vector<schemas::PrecisionInfo> precisions;  // the bits of the first part
+  std::vector<Divergence> divergence(set.precisions().size());
   for (std::size_t i = 0; i < set.parts(); ++i) {
     base::throw_if_stop_requested();
-    count(set.read(i, selection(true)), splits);
+    const schemas::TracePart part = set.read(i, selection(true));
+    count(part, splits);
+    if (i == 0) precisions = part.precisions;
+    for (std::size_t p = 0; p < divergence.size(); ++p) divergence[p].add(part.columns[p].kl);
   }
+  for (std::size_t p = 0; p < precisions.size(); ++p)
+    answer["precisions"][precisions[p].name] = precision_json(precisions[p], divergence[p]);
   answer["splits"] = splits_json(splits);
   return answer;
 }

@@ -32,8 +32,8 @@ def main():
         folder = pathlib.Path(name)
         (folder / "c.yaml").write_text(CONFIG.format(dir=folder, model=model, books=books))
 
-        def dgap(verb):
-            done = subprocess.run([sys.argv[1], verb, folder / "c.yaml", "--json"], capture_output=True, text=True, timeout=800)
+        def dgap(verb, path="c.yaml"):
+            done = subprocess.run([sys.argv[1], verb, folder / path, "--json"], capture_output=True, text=True, timeout=800)
             assert done.returncode == 0, done.stderr
             return json.loads(done.stdout), done.stderr
 
@@ -47,6 +47,10 @@ def main():
         assert manifest["precisions"]["mixed"]["scheme"]["overrides"], "the bundle lacks the allocation"
         tasks = json.loads((folder / "r/evaluation.json").read_text())["tasks"]
         assert set(tasks) == {"passkey", "count"} and "mixed" in tasks["passkey"]["precisions"], tasks
+        traces, _ = dgap("verify", "r/traces")
+        divergence = {name: p["mean_kl"] for name, p in traces["precisions"].items()}
+        assert 0 < divergence["mixed"] < divergence["K1V1-R32"], divergence
+        assert traces["precisions"]["mixed"]["bits"][0] == high[0], traces["precisions"]
         _, messages = dgap("run")
         assert "allocate: up to date" in messages and "collect: done already" in messages, messages
     print("one precision more, from allocation to bundle")
