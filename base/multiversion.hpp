@@ -3,7 +3,7 @@
 /// DGAP_MULTIVERSION before a function compiles it for AVX-512, AVX2 with FMA and the baseline, and
 /// picks at load time. Functions are plain loops over fixed arrays of lanes (kLanes accumulators,
 /// folded in one order), and the project is built with -ffp-contract=off (what is to be fused says
-/// so, base/fused.hpp), so every version gives the same bits. Elsewhere the code is the portable one.
+/// so, base/fused.hpp), so every version gives the same bits. Elsewhere the code is portable.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__linux__) && \
     !defined(DGAP_NO_MULTIVERSION)
 #define DGAP_MULTIVERSION \

@@ -4,6 +4,7 @@
 #include "base/fused.hpp"
 #include "base/multiversion.hpp"
 #include "runtime/activation.hpp"
+#include "runtime/rows.hpp"
 
 /// Kernels over matrices [width, columns]: one row of numbers per neuron, `stride` apart, one
 /// column per candidate; the number of columns is a multiple of base::kLanes. Loops run over
@@ -67,7 +68,7 @@ DGAP_INLINE void multiply(Weights shape, const Real* w, const Real* start, const
   for (; c < columns; c += kLanes) multiply_columns<kLanes>(shape, w, start, x + c, y + c, stride);
 }
 
-/// start[o] = bias[o] + sum_i x[i] w[o, i], i ascending: what the inputs that all columns share give.
+/// start[o] = bias[o] + sum_i x[i] w[o, i], i ascending: of the inputs that all columns share.
 template <class Real>
 DGAP_INLINE void sum_shared(Weights shape, const Real* w, const Real* bias, const Real* x,
                             Real* start) {
@@ -91,52 +92,50 @@ DGAP_INLINE void add(int width, const Real* a, const Real* b, Real* to, std::int
   }
 }
 
-/// One head of self-attention among `count` candidates, the first columns of q, k, v and out
-/// [width, columns]: out_i = sum_j a_ij v_j, a_i = softmax_j(scale q_i . k_j), j ascending. The
-/// shares of kLanes candidates go to shares[j * shares_stride + lane]; tile after tile overwrites
-/// them, unless `keep` moves on by kLanes.
+/// a_ij = softmax_j(scale a_ij) for kLanes candidates i: rows j of `a` are `stride` apart.
 template <class Real>
-DGAP_INLINE void attend(int width, int count, Real scale, const Real* q, const Real* k,
-                        const Real* v, std::int64_t stride, Real* shares,
-                        std::int64_t shares_stride, bool keep, Real* out) {
-  for (std::int64_t first = 0; first < count; first += kLanes) {
-    Real* const a = keep ? shares + first : shares;
-    Real largest[kLanes], sum[kLanes] = {};
-    for (int j = 0; j < count; ++j) {
-      Real s[kLanes] = {};
-      for (int d = 0; d < width; ++d) {
-        const Real key = k[d * stride + j];
-        for (int l = 0; l < kLanes; ++l) {
-          s[l] = base::multiply_add(q[d * stride + first + l], key, s[l]);
-        }
-      }
-      for (int l = 0; l < kLanes; ++l) {
-        s[l] *= scale;
-        a[j * shares_stride + l] = s[l];
-        largest[l] = j == 0 || s[l] > largest[l] ? s[l] : largest[l];
-      }
+DGAP_INLINE void softmax(int count, Real scale, Real* a, std::int64_t stride) {
+  Real largest[kLanes], sum[kLanes];
+  for (int l = 0; l < kLanes; ++l) largest[l] = a[l] * scale, sum[l] = 0;
+  for (int j = 0; j < count; ++j) {
+    for (int l = 0; l < kLanes; ++l) a[j * stride + l] *= scale;
+  }
+  for (int j = 0; j < count; ++j) {  // a loop of its own, which compilers vectorise
+    for (int l = 0; l < kLanes; ++l) {
+      const Real s = a[j * stride + l];
+      largest[l] = s > largest[l] ? s : largest[l];
     }
-    for (int j = 0; j < count; ++j) {
-      for (int l = 0; l < kLanes; ++l) {
-        const Real e = exp_nonpositive(a[j * shares_stride + l] - largest[l]);
-        a[j * shares_stride + l] = e;
-        sum[l] += e;
-      }
+  }
+  for (int j = 0; j < count; ++j) {
+    for (int l = 0; l < kLanes; ++l) {
+      const Real e = exp_nonpositive(a[j * stride + l] - largest[l]);
+      a[j * stride + l] = e;
+      sum[l] += e;
     }
-    for (int l = 0; l < kLanes; ++l) sum[l] = 1 / sum[l];
-    for (int j = 0; j < count; ++j) {
-      for (int l = 0; l < kLanes; ++l) a[j * shares_stride + l] *= sum[l];
-    }
-    for (int d = 0; d < width; ++d) {
-      Real o[kLanes] = {};
-      for (int j = 0; j < count; ++j) {
-        const Real value = v[d * stride + j];
-        for (int l = 0; l < kLanes; ++l) {
-          o[l] = base::multiply_add(a[j * shares_stride + l], value, o[l]);
-        }
-      }
-      for (int l = 0; l < kLanes; ++l) out[d * stride + first + l] = o[l];
-    }
+  }
+  for (int l = 0; l < kLanes; ++l) sum[l] = 1 / sum[l];
+  for (int j = 0; j < count; ++j) {
+    for (int l = 0; l < kLanes; ++l) a[j * stride + l] *= sum[l];
+  }
+}
+
+/// One head of self-attention among `count` candidates, the first columns of q, k, v and out
+/// [width, columns]: out_i = sum_j a_ij v_j, a_i = softmax_j(scale q_i . k_j), d and j ascending.
+/// `lanes` candidates at a time, a multiple of kLanes; their shares stay in shares[j *
+/// shares_stride + lane], where the next ones overwrite them.
+template <class Real>
+DGAP_INLINE void attend(int width, int count, std::int64_t lanes, Real scale, const Real* q,
+                        const Real* k, const Real* v, std::int64_t stride, Real* shares,
+                        std::int64_t shares_stride, Real* out) {
+  const std::int64_t end = (std::int64_t{count} + kLanes - 1) / kLanes * kLanes;
+  for (std::int64_t first = 0; first < end; first += lanes) {
+    const int block = static_cast<int>(end - first < lanes ? end - first : lanes);
+    rows::multiply<Real>(
+        {width, block, k, 1, stride, q + first, stride, nullptr, 0, shares, shares_stride}, count);
+    for (int l = 0; l < block; l += kLanes) softmax(count, scale, shares + l, shares_stride);
+    rows::multiply<Real>(
+        {count, block, v, stride, 1, shares, shares_stride, nullptr, 0, out + first, stride},
+        width);
   }
 }
 

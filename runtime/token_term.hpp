@@ -14,8 +14,7 @@ namespace dgap::runtime {
 /// delta[i] += vectors[ids[i]] . query; ids beyond the vocabulary have no vector.
 template <class Real>
 DGAP_INLINE void add_token_products(std::span<const std::int32_t> ids, std::int64_t vocabulary,
-                                    int rank, const Real* vectors, const Real* query,
-                                    Real* delta) {
+                                    int rank, const Real* vectors, const Real* query, Real* delta) {
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] >= vocabulary) continue;
     const Real* const vector = vectors + std::int64_t{ids[i]} * rank;

@@ -13,6 +13,8 @@ namespace {
 
 using base::kLanes;
 
+constexpr std::int64_t kAttended = 2 * kLanes;  // candidates whose shares are held at a time
+
 std::int64_t padded(std::int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
 
 /// One layer's arrays, as the kernels take them; `start` null: bias.
@@ -46,8 +48,8 @@ DGAP_MULTIVERSION void attend_all(int heads, int width, int count, const float* 
   const float scale = 1.0f / std::sqrt(static_cast<float>(each));
   for (int h = 0; h < heads; ++h) {
     const float* const q = qkv + h * each * columns;
-    columns::attend(each, count, scale, q, q + width * columns, q + 2 * width * columns, columns,
-                    shares, std::int64_t{kLanes}, false, out + h * each * columns);
+    columns::attend(each, count, kAttended, scale, q, q + width * columns, q + 2 * width * columns,
+                    columns, shares, kAttended, out + h * each * columns);
   }
 }
 
@@ -90,7 +92,7 @@ Transformer::Transformer(const schemas::Tensors& tensors, const std::string& pre
 std::size_t Transformer::scratch_floats(int window) const {
   const auto columns = static_cast<std::size_t>(padded(window));
   return static_cast<std::size_t>(inputs_ + width_) +
-         columns * static_cast<std::size_t>(inputs_ + 2 * width_ + widest_ + kLanes);
+         columns * static_cast<std::size_t>(inputs_ + 2 * width_ + widest_ + kAttended);
 }
 
 void Transformer::forward(std::span<const float> shared, const float* rows, std::int64_t count,

@@ -118,6 +118,13 @@ void multiply(Weights shape, const double* w, const double* start, const double*
   runtime::columns::multiply(shape, w, start, x, y, rows, stride);
 }
 
+DGAP_MULTIVERSION void multiply(const runtime::RowsProduct<float>& product, std::int64_t rows) {
+  runtime::rows::multiply(product, rows);
+}
+void multiply(const runtime::RowsProduct<double>& product, std::int64_t rows) {
+  runtime::rows::multiply(product, rows);
+}
+
 DGAP_MULTIVERSION void sum_shared(Weights shape, const float* w, const float* bias, const float* x,
                                   float* start) {
   runtime::columns::sum_shared(shape, w, bias, x, start);

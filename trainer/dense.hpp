@@ -2,6 +2,7 @@
 #include <cstdint>
 
 #include "runtime/columns.hpp"
+#include "runtime/rows.hpp"
 
 /// The loops of dense layers. A matrix [width, rows] holds one row of numbers per neuron, `stride`
 /// apart, and one column per sample; `rows` is a multiple of base::kLanes, and loops run over
@@ -22,6 +23,10 @@ void multiply(Weights shape, const float* w, const float* start, const float* x,
               std::int64_t rows, std::int64_t stride);
 void multiply(Weights shape, const double* w, const double* start, const double* x, double* y,
               std::int64_t rows, std::int64_t stride);
+
+/// The kernel of matrices with one row per sample, `rows` of them.
+void multiply(const runtime::RowsProduct<float>& product, std::int64_t rows);
+void multiply(const runtime::RowsProduct<double>& product, std::int64_t rows);
 
 /// start[o] = bias[o] + sum_i x[i] w[o * out_step + i * in_step], i ascending.
 void sum_shared(Weights shape, const float* w, const float* bias, const float* x, float* start);
@@ -52,7 +57,8 @@ void add(int width, const double* a, const double* b, double* to, std::int64_t r
          std::int64_t stride);
 
 /// to[r, c] += a[r] b[c]; rows of `to` are `stride` apart.
-void add_outer(std::int64_t rows, std::int64_t columns, const float* a, const float* b, float* to, std::int64_t stride);
+void add_outer(std::int64_t rows, std::int64_t columns, const float* a, const float* b, float* to,
+               std::int64_t stride);
 void add_outer(std::int64_t rows, std::int64_t columns, const double* a, const double* b,
                double* to, std::int64_t stride);
 

@@ -48,7 +48,8 @@ struct Activation {
   Real value, derivative;
 };
 DGAP_INLINE Activation<float> activation(float x) {
-  const float low = runtime::gelu_floor(x), t = low > runtime::kGeluReach ? runtime::kGeluReach : low;
+  const float low = runtime::gelu_floor(x),
+              t = low > runtime::kGeluReach ? runtime::kGeluReach : low;
   const float square = t * t, s = runtime::gelu_sigmoid(t, square);
   const float value = low * s;
   return {value, base::multiply_add(value * (1.0f - s),

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/rows.hpp"
+#include "base/fused.hpp"
 #include "trainer/dense.hpp"
 
 namespace dgap::trainer {
@@ -51,13 +51,6 @@ DGAP_INLINE void sum_all(const Real* x, std::int64_t stride, Real* sums, std::in
   }
   for (; o + kLanes <= stride; o += kLanes) sum_tile<kLanes>(x + o, stride, sums + o, rows);
   for (; o < stride; ++o) sum_tile<1>(x + o, stride, sums + o, rows);
-}
-
-DGAP_MULTIVERSION void multiply(const RowsProduct<float>& product, std::int64_t rows) {
-  runtime::rows::multiply(product, rows);
-}
-void multiply(const RowsProduct<double>& product, std::int64_t rows) {
-  runtime::rows::multiply(product, rows);
 }
 
 DGAP_MULTIVERSION void dot(int inputs, const float* w, float start, const float* x,
@@ -118,11 +111,11 @@ void RowLayer<Real>::forward(const Real* shared, const Real* x, Real* y, std::in
     return;
   }
   const int width = static_cast<int>(output_stride_);
-  multiply({shared_, width, shared, 0, 1, weight_.data(), output_stride_, bias_.data(), 0,
-            start_.data(), 0},
+  multiply(RowsProduct<Real>{shared_, width, shared, 0, 1, weight_.data(), output_stride_,
+                             bias_.data(), 0, start_.data(), 0},
            1);
-  multiply({own_, width, x, input_stride_, 1, own_weight, output_stride_, start_.data(), 0, y,
-            output_stride_},
+  multiply(RowsProduct<Real>{own_, width, x, input_stride_, 1, own_weight, output_stride_,
+                             start_.data(), 0, y, output_stride_},
            rows);
 }
 
@@ -132,11 +125,11 @@ void RowLayer<Real>::gather_weights(const Real* x, const Real* up, std::int64_t 
   const int sums = static_cast<int>(rows);
   if (single()) {
     const int width = static_cast<int>(input_stride_);
-    multiply({sums, width, up, 0, 1, x, input_stride_, to, 0, to, 0}, 1);
+    multiply(RowsProduct<Real>{sums, width, up, 0, 1, x, input_stride_, to, 0, to, 0}, 1);
   } else {
     const int width = static_cast<int>(output_stride_);
-    multiply({sums, width, x, 1, input_stride_, up, output_stride_, to, output_stride_, to,
-              output_stride_},
+    multiply(RowsProduct<Real>{sums, width, x, 1, input_stride_, up, output_stride_, to,
+                               output_stride_, to, output_stride_},
              own_);
   }
 }
@@ -147,11 +140,10 @@ void RowLayer<Real>::backward(const Real* shared, const Real* x, const Real* up,
   gather_weights(x, up, rows);
   sum_rows(up, output_stride_, sums_.data(), rows);
   accumulate(sums_.data(), bias_gradient_.data(), output_stride_);
-  add_outer(shared_, output_stride_, shared, sums_.data(), shared_gradient_.data(),
-            output_stride_);
+  add_outer(shared_, output_stride_, shared, sums_.data(), shared_gradient_.data(), output_stride_);
   if (down == nullptr) return;
-  multiply({slots_.outputs, static_cast<int>(input_stride_), up, output_stride_, 1,
-            transposed_.data(), input_stride_, nullptr, 0, down, input_stride_},
+  multiply(RowsProduct<Real>{slots_.outputs, static_cast<int>(input_stride_), up, output_stride_, 1,
+                             transposed_.data(), input_stride_, nullptr, 0, down, input_stride_},
            rows);
 }
 

@@ -38,8 +38,8 @@ class RowLayer {
   LayerSlots slots_;
   int shared_, own_;
   std::int64_t input_stride_, output_stride_;
-  std::vector<Real> weight_;     // [inputs, output_stride]
-  std::vector<Real> transposed_;  // [outputs, input_stride], where no input is shared
+  std::vector<Real> weight_;               // [inputs, output_stride]
+  std::vector<Real> transposed_;           // [outputs, input_stride], where no input is shared
   std::vector<Real> bias_, start_, sums_;  // [output_stride]
   // Gathered: [shared, output_stride]; [own, output_stride], of a single output [input_stride].
   std::vector<Real> shared_gradient_, own_gradient_, bias_gradient_;

@@ -74,7 +74,8 @@ void TokenPass<Real>::forward(const Real* parameters, const Real* x,
   const int rank = shape_->rank(), inputs = shape_->inputs();
   sum_shared({inputs, 1, rank, inputs}, parameters + shape_->weight(), parameters + shape_->bias(),
              x, query_.data());
-  add_products(ids, shape_->vocabulary(), rank, parameters + shape_->vectors(), query_.data(), delta);
+  add_products(ids, shape_->vocabulary(), rank, parameters + shape_->vectors(), query_.data(),
+               delta);
 }
 
 template <class Real>

@@ -44,8 +44,7 @@ void TransformerPass<Real>::for_each_head(const F& f) const {
       const std::int64_t row = std::int64_t{h} * head_width_;
       const std::int64_t at = row * segments_.stride + s * segments_.width;
       const std::int64_t shares = h * segments_.width * segments_.stride + s * segments_.width;
-      f(HeadShape{head_width_, sizes_[s], segments_.width, segments_.stride, segments_.stride}, at,
-        shares);
+      f(HeadShape{head_width_, sizes_[s], segments_.width, segments_.stride}, at, shares);
     }
   }
 }

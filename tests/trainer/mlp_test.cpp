@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstring>
 
 #include "runtime/network.hpp"
@@ -33,16 +32,12 @@ TEST(Dense, MultiplyAndGradientsEqualPlainLoops) {
     for (int r = 0; r < rows; ++r) {
       for (int o = 0; o < outputs; ++o) {
         double sum = start[o];
-        for (int i = 0; i < inputs; ++i) {
-          sum = std::fma(x[i * stride + r], w[o * inputs + i], sum);
-        }
+        for (int i = 0; i < inputs; ++i) sum += x[i * stride + r] * w[o * inputs + i];
         ASSERT_EQ(y[o * stride + r], sum);
       }
       for (int i = 0; i < inputs; ++i) {
         double sum = 0.0;
-        for (int o = 0; o < outputs; ++o) {
-          sum = std::fma(dy[o * stride + r], w[o * inputs + i], sum);
-        }
+        for (int o = 0; o < outputs; ++o) sum += dy[o * stride + r] * w[o * inputs + i];
         ASSERT_EQ(dx[i * stride + r], sum);
       }
     }
