@@ -10,6 +10,8 @@ namespace {
 
 /// Recency of what never happened: further away than 64K tokens.
 constexpr float kNever = -12.0f;
+/// Of the largest key score: how large another place's must be to be as good.
+constexpr float kAsGood = 0.9f;
 /// .8^n, n tokens before the predecessor.
 constexpr float kNearness[] = {1.0f, 0.8f, 0.64f, 0.512f, 0.4096f, 0.32768f, 0.262144f, 0.2097152f};
 
@@ -83,6 +85,22 @@ float ContextFeatures::overlap(const Context& context, std::int32_t predecessor)
   return sum;
 }
 
+/// Whether what stands around `place` came again among the last tokens: kCopied tokens in a row.
+bool ContextFeatures::copied(const Context& context, std::int32_t place) const {
+  const std::int32_t n = context.length(), first = std::max(n - kRecent, place + 1);
+  const auto equal = [&](std::int32_t a, std::int32_t b) {
+    return context.token(a) == context.token(b);
+  };
+  for (std::int32_t at = context.last(context.token(place)); at >= first;
+       at = context.previous(at)) {
+    int run = 1;
+    for (int m = 1; m < kCopied && m <= place && equal(place - m, at - m); ++m) ++run;
+    for (int m = 1; m < kCopied && at + m < n && equal(place + m, at + m); ++m) ++run;
+    if (run >= kCopied) return true;
+  }
+  return false;
+}
+
 /// Earlier places of the last token: what followed there, if it is a candidate.
 void ContextFeatures::walk_last_token(const Context& context) {
   std::int32_t at = context.previous(context.length() - 1);
@@ -103,6 +121,10 @@ void ContextFeatures::walk_last_token(const Context& context) {
     for (int gate = 0; gate <= std::min(here.suffix, kGates); ++gate) {
       evidence.key[gate] = std::max(evidence.key[gate], key);
     }
+    if (key > evidence.fresh[1] && !copied(context, at + 1)) {
+      evidence.fresh[1] = key;
+      evidence.fresh[0] = std::max(evidence.fresh[0], key);
+    }
   }
 }
 
@@ -114,7 +136,42 @@ void ContextFeatures::walk_candidate(const Context& context, std::int32_t id,
   for (int left = kLongestCandidateWalk; at > 0 && left > 0; at = context.previous(at), --left) {
     if (context.token(at - 1) == end) continue;
     evidence.fuzzy = std::max(evidence.fuzzy, resemblance(context, at - 1, kSuffix).fuzzy);
-    evidence.key[0] = std::max(evidence.key[0], overlap(context, at - 1));
+    const float key = overlap(context, at - 1);
+    evidence.key[0] = std::max(evidence.key[0], key);
+    if (key > evidence.fresh[0] && !copied(context, at)) evidence.fresh[0] = key;
+  }
+}
+
+/// The first place of a candidate that is not copied yet and has a key score of at least `least`;
+/// with gate 1 it follows the last token. The text's length: there is none.
+std::int32_t ContextFeatures::first_fresh(const Context& context, std::int32_t id, int gate,
+                                          float least) const {
+  const std::int32_t end = context.token(context.length() - 1);
+  std::int32_t found = context.length(), at = context.last(id);
+  for (int left = kLongestCandidateWalk; at > 0 && left > 0; at = context.previous(at), --left) {
+    if (gate == 1 && context.token(at - 1) != end) continue;
+    if (overlap(context, at - 1) >= least && !copied(context, at)) found = at;
+  }
+  return found;
+}
+
+/// Among places whose key scores are as good as the best, a list is read in the text's order.
+void ContextFeatures::find_first(const Context& context, std::span<const std::int32_t> ids) {
+  for (int gate = 0; gate < 2; ++gate) {
+    freshest_[gate] = 0.0f;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      freshest_[gate] = std::max(freshest_[gate], evidence_[i].fresh[gate]);
+    }
+    const float least = kAsGood * freshest_[gate];
+    first_[gate] = -1;
+    std::int32_t first = context.length();
+    for (std::size_t i = 0; least > 0.0f && i < ids.size(); ++i) {
+      if (evidence_[i].fresh[gate] < least) continue;
+      const std::int32_t place = first_fresh(context, ids[i], gate, least);
+      if (place >= first) continue;
+      first = place;
+      first_[gate] = static_cast<int>(i);
+    }
   }
 }
 
@@ -152,6 +209,9 @@ void ContextFeatures::write(const Context& context, std::span<const std::int32_t
     for (int gate = 0; gate <= kGates; ++gate) *x++ = e.key[gate] * unit;
     for (int gate = 0; gate < 2; ++gate) *x++ = (e.key[gate + 1] - best[gate]) * unit;
     *x++ = key_scale;
+    for (const float fresh : e.fresh) *x++ = fresh * unit;
+    for (int gate = 0; gate < 2; ++gate) *x++ = (e.fresh[gate] - freshest_[gate]) * unit;
+    for (const int candidate : first_) *x++ = candidate == static_cast<int>(i) ? 1.0f : 0.0f;
   }
 }
 
@@ -166,6 +226,7 @@ void ContextFeatures::compute(const Context& context, std::span<const std::int32
     walk_last_token(context);
     for (std::size_t i = 0; i < ids.size(); ++i) walk_candidate(context, ids[i], evidence_[i]);
   }
+  find_first(context, ids);
   write(context, ids, out, stride);
 }
 

@@ -8,16 +8,17 @@
 #include "runtime/context.hpp"
 
 /// What the text so far says about every candidate of a window, from token ids alone. Formulas in
-/// docs/features.md. Bundles that need them say so (`required_features`: "context-1").
+/// docs/features.md. Bundles that need them say so (`required_features`: "context-2").
 namespace dgap::runtime {
 
 // clang-format off
-inline constexpr std::array<std::string_view, 25> kContextFeatures = {
+inline constexpr std::array<std::string_view, 31> kContextFeatures = {
     "log_count", "recency",
     "match1", "frequency1", "match2", "frequency2", "match3", "frequency3", "match5", "frequency5",
     "evidence1", "evidence2", "evidence3", "bigram_recency",
     "suffix", "suffix_gap", "fuzzy", "fuzzy_gap",
-    "key", "key1", "key2", "key3", "key1_gap", "key2_gap", "key_scale"};
+    "key", "key1", "key2", "key3", "key1_gap", "key2_gap", "key_scale",
+    "fresh", "fresh1", "fresh_gap", "fresh1_gap", "first", "first1"};
 // clang-format on
 inline constexpr int kContextWidth = static_cast<int>(kContextFeatures.size());
 
@@ -41,6 +42,7 @@ class ContextFeatures {
   static constexpr int kGates = 3;    // of the key-selection score
   static constexpr int kRecent = 32;  // tokens that are looked for
   static constexpr int kAround = 12;  // tokens among which they are looked for
+  static constexpr int kCopied = 3;   // tokens of a place that come again when it is copied
   static constexpr int kMatches[] = {1, 2, 3, 5};
   static constexpr int kMatchLengths = 4;
 
@@ -51,6 +53,7 @@ class ContextFeatures {
     std::int32_t longest = 0;
     float fuzzy = 0.0f;
     float key[kGates + 1] = {};  // any suffix, then suffixes of at least 1, 2, 3
+    float fresh[2] = {};         // the same of places not copied yet: any suffix, at least 1
   };
   struct Slot {
     std::int32_t id = -1, candidate = -1;
@@ -62,6 +65,9 @@ class ContextFeatures {
   float overlap(const Context& context, std::int32_t predecessor) const;
   void walk_last_token(const Context& context);
   void walk_candidate(const Context& context, std::int32_t id, Evidence& evidence) const;
+  bool copied(const Context& context, std::int32_t place) const;
+  std::int32_t first_fresh(const Context& context, std::int32_t id, int gate, float least) const;
+  void find_first(const Context& context, std::span<const std::int32_t> ids);
   void write(const Context& context, std::span<const std::int32_t> ids, float* out,
              std::int64_t stride) const;
 
@@ -70,6 +76,8 @@ class ContextFeatures {
   std::int32_t totals_[kMatchLengths] = {};  // earlier places that the last tokens match
   std::int32_t longest_ = 0;
   float weights_[kRecent] = {};  // of the last tokens, by position
+  float freshest_[2] = {};       // the largest `fresh` among the candidates
+  int first_[2] = {};            // the candidate whose fresh place comes first; -1: none
 };
 
 }  // namespace dgap::runtime

@@ -15,7 +15,7 @@ namespace {
 
 static_assert(kDetectorWidth == schemas::kDetectorInputs1);
 static_assert(kCandidateWidth == schemas::kCandidateInputs1);
-static_assert(kContextWidth == schemas::kContextInputs1);
+static_assert(kContextWidth == schemas::kContextInputs2);
 
 /// K_b, once the bundle's features are ours and its vocabulary holds a window.
 int checked_window(const schemas::Bundle& bundle, const schemas::PrecisionEntry& entry) {

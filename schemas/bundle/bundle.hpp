@@ -19,7 +19,7 @@ namespace dgap::schemas {
 inline constexpr int kFeaturesVersion1 = 1;
 inline constexpr int kDetectorInputs1 = 20, kCandidateInputs1 = 7;
 /// Further inputs per candidate of a corrector that takes `context`.
-inline constexpr int kContextInputs1 = 25;
+inline constexpr int kContextInputs2 = 31;
 
 /// A bundle of a newer major version, or one that needs a feature that this build does not have.
 struct UnsupportedBundleError : base::IoError {
@@ -115,7 +115,7 @@ struct Bundle {
 };
 
 /// What a runtime must know beyond its version to serve these entries, in order of names:
-/// "adaptive-window" where a mass ends windows, "context-1", "hidden-1" and "tokens-1" where a
+/// "adaptive-window" where a mass ends windows, "context-2", "hidden-1" and "tokens-1" where a
 /// corrector takes these, "escalate" where a detector has a second output, "transformer-1" where a
 /// corrector is a transformer, "window-1" where one takes whole windows.
 std::vector<std::string> implied_features(const Bundle& bundle);

@@ -123,7 +123,7 @@ std::vector<std::string> implied_features(const Bundle& bundle) {
     if (entry.detector.escalate) features.insert("escalate");
     const NetworkInfo& corrector = entry.corrector;
     if (corrector.architecture == "none") continue;
-    if (corrector.takes("context")) features.insert("context-1");
+    if (corrector.takes("context")) features.insert("context-2");
     if (corrector.takes("tokens")) features.insert("tokens-1");
     if (corrector.takes("hidden")) features.insert("hidden-1");
     if (corrector.form == "window") features.insert("window-1");
@@ -145,7 +145,7 @@ void check_tensors(const Bundle& bundle, const std::string& file) {
     }
     if (corrector.architecture == "none") continue;
     const std::string shape = corrector.tensors + ".shape";
-    const std::int64_t own = kCandidateInputs1 + (corrector.takes("context") ? kContextInputs1 : 0);
+    const std::int64_t own = kCandidateInputs1 + (corrector.takes("context") ? kContextInputs2 : 0);
     if (corrector.architecture == "transformer") {
       checker.transformer(shape, corrector.layers, corrector.heads, kDetectorInputs1 + own);
     } else if (corrector.form == "window") {

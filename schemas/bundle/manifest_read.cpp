@@ -14,7 +14,7 @@ constexpr std::int64_t kMaxVocabulary = std::numeric_limits<std::int32_t>::max()
 constexpr int kMaxLayers = 16;
 constexpr double kMaxRiskScale = 1e30;
 constexpr int kMajor = 1, kMinor = 0;
-constexpr std::string_view kKnownFeatures[] = {"adaptive-window", "context-1", "escalate",
+constexpr std::string_view kKnownFeatures[] = {"adaptive-window", "context-2", "escalate",
                                                "hidden-1",        "tokens-1",  "transformer-1",
                                                "window-1"};
 

@@ -127,6 +127,16 @@ def features(z, lse, entropy):
     return to_float(np.array(phi)), to_float(xi)
 
 
+def is_copied(x, place):
+    """Three tokens in a row around x[place] come again later, x[place] among the last 32."""
+    for j in range(max(place + 1, len(x) - 32), len(x)):
+        for first in (-2, -1, 0):
+            a, b = x[place + first:place + first + 3], x[j + first:j + first + 3]
+            if x[j] == x[place] and place + first >= 0 and len(b) == 3 and (a == b).all():
+                return True
+    return False
+
+
 def context_features(text, ids):
     """Of every candidate, over the whole text at once (docs/features.md)."""
     x, n = np.array(text, int), len(text)
@@ -144,6 +154,10 @@ def context_features(text, ids):
     fuzzies = np.array([largest(fuzzy, p) for p in places])
     scale = keys[:, 0].max()
     scaled = keys / scale if scale > 0 else keys
+    kept = np.array([key[i] > 0 and not is_copied(x, i + 1) for i in range(max(n - 1, 0))], bool)
+    fresh = np.array([[largest(key, p & kept & (suffix >= g)) for g in (0, 1)] for p in places])
+    reach = [kept & (suffix >= g) & (key >= 0.9 * fresh[:, g].max() - 1e-5) & np.isin(follower, ids) for g in (0, 1)]
+    first = [follower[r.argmax()] if r.any() else -1 for r in reach]
     totals = {g: (suffix >= g).sum() for g in (1, 2, 3, 5)}
     rows = []
     for k, (c, p) in enumerate(zip(ids, places)):
@@ -157,6 +171,7 @@ def context_features(text, ids):
         longest = largest(suffix, p)
         row += [longest / 8, (longest - suffix.max(initial=0)) / 8, fuzzies[k], fuzzies[k] - fuzzies.max()]
         row += [*scaled[k], *(scaled[k, 1:3] - scaled[:, 1:3].max(axis=0)), np.log1p(scale)]
+        row += [*(fresh[k] / (scale or 1)), *((fresh[k] - fresh.max(axis=0)) / (scale or 1)), *(f == c for f in first)]
         rows.append(row)
     return np.array(rows)
 

@@ -36,6 +36,14 @@ class Reference {
     f["key1_gap"] = (f["key1"] - key1) * unit, f["key2_gap"] = (f["key2"] - key2) * unit;
     for (const char* key : {"key", "key1", "key2", "key3"}) f[key] *= unit;
     f["key_scale"] = std::log1p(scale);
+    for (const int gate : {0, 1}) {
+      const std::string name = gate == 0 ? "fresh" : "fresh1";
+      double freshest = 0;
+      for (const auto& [other, g] : all_) freshest = std::max(freshest, g.at(name));
+      f[name + "_gap"] = (f[name] - freshest) * unit;
+      f[name] *= unit;
+      f[gate == 0 ? "first" : "first1"] = freshest > 0 && first(gate, 0.9 * freshest) == id;
+    }
     return f;
   }
 
@@ -61,8 +69,29 @@ class Reference {
     }
     return sum;
   }
+  /// Three tokens in a row around the follower of i come again, that one among the last 32.
+  bool copied(int i) const {
+    for (int j = std::max(i + 2, n_ - 32); j < n_; ++j) {
+      const auto equal = [&](int m) {
+        return i + 1 + m >= 0 && j + m < n_ && x_[i + 1 + m] == x_[j + m];
+      };
+      if (equal(0) &&
+          ((equal(-2) && equal(-1)) || (equal(-1) && equal(1)) || (equal(1) && equal(2))))
+        return true;
+    }
+    return false;
+  }
+  /// The candidate of the first place that is not copied, of a key score of at least `least`.
+  std::int32_t first(int gate, double least) const {
+    for (int i = 0; i + 1 < n_; ++i) {
+      if (all_.contains(x_[i + 1]) && suffix(i) >= gate && key(i) >= least - 1e-5 && !copied(i))
+        return x_[i + 1];
+    }
+    return -1;
+  }
   Features raw(std::int32_t id) const {
-    Features f = {{"fuzzy", 0}, {"key", 0}, {"key1", 0}, {"key2", 0}, {"key3", 0}};
+    Features f = {{"fuzzy", 0}, {"key", 0},   {"key1", 0},  {"key2", 0},
+                  {"key3", 0},  {"fresh", 0}, {"fresh1", 0}};
     int last = -1, bigram = -1, longest = 0, best = 0;
     std::map<int, int> matches, totals;
     for (int i = 0; i + 1 < n_; ++i) {
@@ -75,6 +104,8 @@ class Reference {
       if (length > 0) bigram = i + 1;
       f["fuzzy"] = std::max(f["fuzzy"], fuzzy(i));
       f["key"] = std::max(f["key"], key(i));
+      if (!copied(i)) f["fresh"] = std::max(f["fresh"], key(i));
+      if (!copied(i) && length > 0) f["fresh1"] = std::max(f["fresh1"], key(i));
       for (const int n : {1, 2, 3}) {
         double& gated = f["key" + std::to_string(n)];
         if (length >= n) gated = std::max(gated, key(i));

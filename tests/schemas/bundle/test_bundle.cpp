@@ -198,7 +198,7 @@ TEST_F(BundleTest, WritesNothingThatWouldNotBeRead) {
        [](Bundle& b) {
          b.precisions.at("mlp").corrector.inputs = {"context", "logits"};
        }},
-      {"mlp.corrector.shape.mean: has shape [27]; expected [52]",
+      {"mlp.corrector.shape.mean: has shape [27]; expected [58]",
        [](Bundle& b) {
          b.precisions.at("mlp").corrector.inputs = {"logits", "context"};
        }},
@@ -233,9 +233,9 @@ TEST_F(BundleTest, WritesNothingThatWouldNotBeRead) {
        [](Bundle& b) { b.base_model.vocab_size = 499; }},
       {"form: is \"triangle\"; known are window",
        [](Bundle& b) { b.precisions.at("window").corrector.form = "triangle"; }},
-      {"window.corrector.shape.mean: has shape [532]; expected [52]",
+      {"window.corrector.shape.mean: has shape [628]; expected [58]",
        [](Bundle& b) { b.precisions.at("window").corrector.form = "candidate"; }},
-      {"window.corrector.shape.mean: has shape [532]; expected [500]",
+      {"window.corrector.shape.mean: has shape [628]; expected [590]",
        [](Bundle& b) { b.precisions.at("window").window = 15; }},
       {"required_features: \"telepathy\"", [](Bundle& b) { b.required_features = {"telepathy"}; }},
       {"mlp.detector.escalate.mean is missing",
