@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <cstring>
 
 #include "base/fused.hpp"
 #include "base/multiversion.hpp"
@@ -95,17 +96,18 @@ DGAP_INLINE void add(int width, const Real* a, const Real* b, Real* to, std::int
 /// a_ij = softmax_j(scale a_ij) for kLanes candidates i: rows j of `a` are `stride` apart.
 template <class Real>
 DGAP_INLINE void softmax(int count, Real scale, Real* a, std::int64_t stride) {
-  Real largest[kLanes], sum[kLanes];
-  for (int l = 0; l < kLanes; ++l) largest[l] = a[l] * scale, sum[l] = 0;
+  typedef Real Lanes __attribute__((vector_size(kLanes * sizeof(Real))));
+  Lanes top, scores;
   for (int j = 0; j < count; ++j) {
     for (int l = 0; l < kLanes; ++l) a[j * stride + l] *= scale;
   }
-  for (int j = 0; j < count; ++j) {  // a loop of its own, which compilers vectorise
-    for (int l = 0; l < kLanes; ++l) {
-      const Real s = a[j * stride + l];
-      largest[l] = s > largest[l] ? s : largest[l];
-    }
+  std::memcpy(&top, a, sizeof top);
+  for (int j = 1; j < count; ++j) {
+    std::memcpy(&scores, a + j * stride, sizeof scores);
+    top = scores > top ? scores : top;
   }
+  Real largest[kLanes], sum[kLanes] = {};
+  std::memcpy(largest, &top, sizeof top);
   for (int j = 0; j < count; ++j) {
     for (int l = 0; l < kLanes; ++l) {
       const Real e = exp_nonpositive(a[j * stride + l] - largest[l]);

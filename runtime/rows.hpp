@@ -32,12 +32,13 @@ using base::kLanes;
 /// `count` rows x `width` outputs from (row, output) on, sums held in registers.
 template <int count, int width, class Real>
 DGAP_INLINE void multiply_tile(const RowsProduct<Real>& p, std::int64_t row, std::int64_t output) {
-  const Real* const start = p.start + row * p.start_row + output;
+  static constexpr Real kZeros[width] = {};
+  const bool zero = p.start == nullptr;
+  const Real* const start = zero ? kZeros : p.start + row * p.start_row + output;
+  const std::int64_t start_row = zero ? 0 : p.start_row;
   Real sum[count][width];
   for (int r = 0; r < count; ++r) {
-    for (int l = 0; l < width; ++l) {
-      sum[r][l] = p.start != nullptr ? start[r * p.start_row + l] : Real(0);
-    }
+    for (int l = 0; l < width; ++l) sum[r][l] = start[r * start_row + l];
   }
   const Real* w = p.w + output;
   const Real* x = p.x + row * p.x_row;
