@@ -33,7 +33,7 @@ class Network {
 
  private:
   struct Layer {
-    int inputs = 0, outputs = 0, stride = 0;  // stride = outputs padded to kLanes
+    int inputs = 0, outputs = 0, stride = 0;  // stride = outputs padded
     std::vector<float> weights;               // [inputs, stride]
     std::vector<float> bias;                  // [stride]
   };
