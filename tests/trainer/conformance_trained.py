@@ -50,7 +50,7 @@ with tempfile.TemporaryDirectory() as name:
             elif network["form"] == "window":
                 check_network(tensors, prefix + ".shape", layers, 20 + 37 * 7, 37)
             else:
-                check_network(tensors, prefix + ".shape", layers, 52 if "context" in network["inputs"] else 27)
+                check_network(tensors, prefix + ".shape", layers, 58 if "context" in network["inputs"] else 27)
             assert network["mass"] == (document["figures"]["objective"] == "extended")
             if network["mass"]:
                 check_network(tensors, prefix + ".mass", network["mass_layers"] or layers, 20)
