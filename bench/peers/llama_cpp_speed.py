@@ -5,7 +5,8 @@
 
 Every weight type is made from the file (a file of that type already is used as it is), flash attention is on, and
 prompts run in its default blocks of 512 rows. Prints one JSON object: per type and context tokens per second, the best
-of some, and under "best" the fastest type of each.
+of some, and under "best" the fastest type of each. With --fill no prompt is processed: the cache is filled with copies
+of the cells of 512 tokens (a step's time does not depend on what they hold), and only steps are timed.
 """
 import argparse
 import json
@@ -15,6 +16,8 @@ import time
 
 import llama_cpp
 import numpy as np
+
+from llama_cpp_state import repeated
 
 FILE_TYPES = {"f16": llama_cpp.LLAMA_FTYPE_MOSTLY_F16, "bf16": llama_cpp.LLAMA_FTYPE_MOSTLY_BF16,
               "q8_0": llama_cpp.LLAMA_FTYPE_MOSTLY_Q8_0, "q4_0": llama_cpp.LLAMA_FTYPE_MOSTLY_Q4_0}
@@ -61,6 +64,19 @@ class Decoder:
                 raise SystemExit("llama.cpp could not decode")
 
 
+    def fill(self, ids, cells):
+        """`cells` tokens in the cache, from the first ones of `ids`."""
+        self.clear()
+        self.append(ids)
+        buffer = (llama_cpp.ctypes.c_uint8 * llama_cpp.llama_state_seq_get_size(self.context, 0))()
+        written = llama_cpp.llama_state_seq_get_data(self.context, buffer, len(buffer), 0)
+        state = repeated(bytes(buffer[:written]), cells)
+        self.clear()
+        buffer = (llama_cpp.ctypes.c_uint8 * len(state)).from_buffer_copy(state)
+        if llama_cpp.llama_state_seq_set_data(self.context, buffer, len(buffer), 0) != len(buffer):
+            raise SystemExit("llama.cpp did not take the longer state")
+
+
 def measure(path, cache, context, args):
     vocabulary = 32768
     ids = np.random.default_rng(1).integers(0, vocabulary, context + args.steps)
@@ -68,16 +84,20 @@ def measure(path, cache, context, args):
     decoder.append(ids[:64])
     prefill = decode = float("inf")
     for _ in range(args.repetitions):
-        decoder.clear()
-        begin = time.perf_counter()
-        decoder.append(ids[:context])
-        prefill = min(prefill, time.perf_counter() - begin)
+        if args.fill:
+            decoder.fill(ids[:512], context)
+        else:
+            decoder.clear()
+            begin = time.perf_counter()
+            decoder.append(ids[:context])
+            prefill = min(prefill, time.perf_counter() - begin)
         begin = time.perf_counter()
         for i in range(context, context + args.steps):
             decoder.append(ids[i : i + 1])
         decode = min(decode, time.perf_counter() - begin)
     decoder.close()
-    return {"prefill_tokens_per_second": context / prefill, "steps_per_second": args.steps / decode}
+    steps = {"steps_per_second": args.steps / decode}
+    return steps if args.fill else {"prefill_tokens_per_second": context / prefill, **steps}
 
 
 def main():
@@ -86,6 +106,7 @@ def main():
     parser.add_argument("--contexts", type=int, nargs="+", default=[2048, 8192])
     parser.add_argument("--types", nargs="+", default=["as-is", "q8_0", "bf16"], choices=["as-is", *FILE_TYPES])
     parser.add_argument("--caches", nargs="+", default=list(CACHES), choices=CACHES)
+    parser.add_argument("--fill", action="store_true")
     parser.add_argument("--steps", type=int, default=24)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repetitions", type=int, default=2)
@@ -101,7 +122,7 @@ def main():
                                     **measure(path, cache, context, args)})
     best = {}
     for result in results:
-        for rate in ("prefill_tokens_per_second", "steps_per_second"):
+        for rate in result.keys() & {"prefill_tokens_per_second", "steps_per_second"}:
             key = f"{rate} {result['context']} {result['cache']}"
             if key not in best or result[rate] > best[key][rate]:
                 best[key] = {"type": result["type"], rate: result[rate]}
