@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 
 /// DGAP_MULTIVERSION before a function compiles it for AVX-512, AVX2 with FMA and the baseline, and
 /// picks at load time. Functions are plain loops over fixed arrays of lanes (kLanes accumulators,
@@ -19,5 +20,10 @@
 namespace dgap::base {
 
 inline constexpr int kLanes = 16;
+
+/// n rounded up to whole lanes.
+constexpr std::int64_t padded_to_lanes(std::int64_t n) {
+  return (n + kLanes - 1) / kLanes * kLanes;
+}
 
 }  // namespace dgap::base

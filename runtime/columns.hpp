@@ -129,7 +129,7 @@ template <class Real>
 DGAP_INLINE void attend(int width, int count, std::int64_t lanes, Real scale, const Real* q,
                         const Real* k, const Real* v, std::int64_t stride, Real* shares,
                         std::int64_t shares_stride, Real* out) {
-  const std::int64_t end = (std::int64_t{count} + kLanes - 1) / kLanes * kLanes;
+  const std::int64_t end = base::padded_to_lanes(count);
   for (std::int64_t first = 0; first < end; first += lanes) {
     const int block = static_cast<int>(end - first < lanes ? end - first : lanes);
     rows::multiply<Real>(

@@ -15,8 +15,6 @@ using base::kLanes;
 
 constexpr std::int64_t kAttended = 2 * kLanes;  // candidates whose shares are held at a time
 
-std::int64_t padded(std::int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
-
 /// One layer's arrays, as the kernels take them; `start` null: bias.
 struct View {
   const float *weight, *start;
@@ -90,7 +88,7 @@ Transformer::Transformer(const schemas::Tensors& tensors, const std::string& pre
 
 // Inputs, the running x, one layer's output (qkv or hidden), what attention gives, its shares.
 std::size_t Transformer::scratch_floats(int window) const {
-  const auto columns = static_cast<std::size_t>(padded(window));
+  const auto columns = static_cast<std::size_t>(base::padded_to_lanes(window));
   return static_cast<std::size_t>(inputs_ + width_) +
          columns * static_cast<std::size_t>(inputs_ + 2 * width_ + widest_ + kAttended);
 }
@@ -98,7 +96,7 @@ std::size_t Transformer::scratch_floats(int window) const {
 void Transformer::forward(std::span<const float> shared, const float* rows, std::int64_t count,
                           float* out, float* scratch) const {
   const int common = static_cast<int>(shared.size()), own = inputs_ - common;
-  const std::int64_t columns = padded(count);
+  const std::int64_t columns = base::padded_to_lanes(count);
   float* const start = scratch;
   float* const phi = start + width_;
   float* const inputs = phi + inputs_;

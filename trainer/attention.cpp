@@ -52,13 +52,14 @@ void scores_backward(HeadShape s, const double* shares, double* scores) {
 template <class Real>
 void sum_over_candidates(HeadShape s, const Real* rows, const Real* x, Real* to) {
   for (int w = 0; w < s.width; ++w) std::fill_n(to + w * s.stride, s.columns, Real(0));
-  add_weight_gradient(s.width, s.count, x, rows, to, s.stride, s.lanes(), s.stride);
+  add_weight_gradient(s.width, s.count, x, rows, to, s.stride, base::padded_to_lanes(s.count),
+                      s.stride);
 }
 
 template <class Real>
 void backward(HeadShape s, const Real* q, const Real* k, const Real* v, const Real* shares,
               const Real* up, Real* scores, Real* dq, Real* dk, Real* dv) {
-  const int lanes = static_cast<int>(s.lanes());
+  const int lanes = static_cast<int>(base::padded_to_lanes(s.count));
   multiply(
       RowsProduct<Real>{s.width, lanes, v, 1, s.stride, up, s.stride, nullptr, 0, scores, s.stride},
       s.count);

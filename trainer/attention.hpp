@@ -1,8 +1,6 @@
 #pragma once
 #include <cstdint>
 
-#include "base/multiversion.hpp"
-
 /// The loops of self-attention among the candidates of a window, forward (the bits of
 /// runtime::Transformer) and reverse. q, k, v, out and their gradients: [width, columns], rows
 /// `stride` apart; the number of columns is a multiple of base::kLanes.
@@ -13,11 +11,6 @@ struct HeadShape {
   int count = 0;  // candidates, the first of `columns`
   std::int64_t columns = 0;
   std::int64_t stride = 0;  // also of shares [candidates j, candidates i]
-
-  /// `count` padded to base::kLanes.
-  std::int64_t lanes() const {
-    return (std::int64_t{count} + base::kLanes - 1) / base::kLanes * base::kLanes;
-  }
 };
 
 void attend(HeadShape shape, const float* q, const float* k, const float* v, float* shares,

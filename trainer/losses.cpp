@@ -116,7 +116,7 @@ DGAP_INLINE double ranking_block(const Real* __restrict z, const float* __restri
 
 template <class Real>
 DGAP_INLINE double ranking_sum(const Real* z, const float* p, int k, Real* gradient) {
-  const int padded = (k + kLanes - 1) / kLanes * kLanes;
+  const int padded = static_cast<int>(base::padded_to_lanes(k));
   std::fill_n(gradient, padded, Real(0));
   double total = 0.0;
   for (int first = 0; first < k; first += kLanes) {

@@ -11,8 +11,6 @@ namespace {
 using base::kLanes;
 using runtime::RowsProduct;
 
-std::int64_t padded(std::int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
-
 /// y[r] = start + sum_i x[r, i] w[i], i ascending, for `count` rows at once.
 template <int count, class Real>
 DGAP_INLINE void dot_tile(int inputs, const Real* w, Real start, const Real* x, std::int64_t stride,
@@ -77,8 +75,8 @@ RowLayer<Real>::RowLayer(const LayerSlots& slots, int shared, bool padded_output
     : slots_(slots),
       shared_(shared),
       own_(slots.inputs - shared),
-      input_stride_(padded(own_)),
-      output_stride_(padded_output || slots.outputs > 1 ? padded(slots.outputs) : 1),
+      input_stride_(base::padded_to_lanes(own_)),
+      output_stride_(padded_output || slots.outputs > 1 ? base::padded_to_lanes(slots.outputs) : 1),
       weight_(slots.inputs * output_stride_),
       transposed_(shared == 0 ? slots.outputs * input_stride_ : 0),
       bias_(output_stride_),

@@ -22,7 +22,6 @@
 namespace dgap::trainer {
 namespace {
 
-using base::kLanes;
 using runtime::kCandidateWidth;
 using runtime::kContextWidth;
 using runtime::kDetectorWidth;
@@ -36,7 +35,7 @@ Samples empty_columns(std::int64_t steps, int window, const schemas::CorrectorCo
   s.takes_hidden = corrector.takes("hidden");
   s.steps = steps;
   s.window = window;
-  s.stride = (std::int64_t{window} + kLanes - 1) / kLanes * kLanes;
+  s.stride = base::padded_to_lanes(window);
   for (auto* per_step : {&s.lse, &s.tail_logit, &s.negative_entropy}) per_step->resize(steps);
   for (auto* flag : {&s.label, &s.uncovered, &s.has_tail}) flag->resize(steps);
   for (auto* wide : {&s.logits, &s.target, &s.ranked_probability}) wide->resize(steps * s.stride);

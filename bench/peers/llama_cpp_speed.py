@@ -63,7 +63,6 @@ class Decoder:
             if llama_cpp.llama_decode(self.context, llama_cpp.llama_batch_get_one(pointer, len(some))) != 0:
                 raise SystemExit("llama.cpp could not decode")
 
-
     def fill(self, ids, cells):
         """`cells` tokens in the cache, from the first ones of `ids`."""
         self.clear()
