@@ -192,6 +192,10 @@ int64_t dgap_bundle_hidden_size(const dgap_bundle* bundle) {
   return bundle == nullptr ? 0 : bundle->contents.base_model.hidden_size;
 }
 
+const char* dgap_bundle_manifest(const dgap_bundle* bundle) {
+  return bundle == nullptr ? nullptr : bundle->contents.manifest_json.c_str();
+}
+
 dgap_status dgap_restorer_create(const dgap_bundle* bundle, const char* precision,
                                  dgap_restorer** restorer) {
   if (bundle == nullptr || precision == nullptr || restorer == nullptr) {

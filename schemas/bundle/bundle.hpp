@@ -112,6 +112,7 @@ struct Bundle {
   std::vector<std::string> required_features;  // written with those that the entries imply
   std::map<std::string, PrecisionEntry, std::less<>> precisions;
   Tensors tensors;
+  std::string manifest_json;  // as read_bundle read and verified it; not looked at when written
 };
 
 /// What a runtime must know beyond its version to serve these entries, in order of names:

@@ -87,6 +87,7 @@ Bundle read_bundle(const std::filesystem::path& directory, VerifyMode verify) {
     }
   }
   check_tensors(manifest.bundle, folder.shown(weights_name));
+  manifest.bundle.manifest_json = manifest_bytes;
   return std::move(manifest.bundle);
 }
 

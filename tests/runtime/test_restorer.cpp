@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <set>
 
@@ -361,6 +362,17 @@ TEST_F(RestorerTest, ListsPrecisions) {
   EXPECT_EQ(dgap_bundle_precision_name(handles_.handle, 5), nullptr);
   EXPECT_EQ(dgap_bundle_precision_name(handles_.handle, -1), nullptr);
   EXPECT_STREQ(dgap_runtime_version(), "0.1.0");
+}
+
+/// The bytes that were verified, whatever becomes of the file.
+TEST_F(RestorerTest, GivesTheManifestThatItRead) {
+  const std::filesystem::path file = handles_.folder.path() / "bundle/manifest.json";
+  std::ifstream in(file);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  ASSERT_THAT(text, HasSubstr("\"base_model\""));
+  std::ofstream(file) << "{}";
+  EXPECT_EQ(dgap_bundle_manifest(handles_.handle), text);
+  EXPECT_EQ(dgap_bundle_manifest(nullptr), nullptr);
 }
 
 TEST_F(RestorerTest, OutlivesItsBundle) {

@@ -76,6 +76,9 @@ DGAP_API int32_t dgap_bundle_precision_count(const dgap_bundle* bundle);
 DGAP_API const char* dgap_bundle_precision_name(const dgap_bundle* bundle, int32_t index); /* NULL outside */
 DGAP_API int64_t dgap_bundle_vocab_size(const dgap_bundle* bundle);
 DGAP_API int64_t dgap_bundle_hidden_size(const dgap_bundle* bundle);
+/* manifest.json as it was read and verified: UTF-8 JSON, for what this header has no function for (model,
+ * tokenizer, the scheme of each precision). Valid until the bundle is closed; NULL for NULL. */
+DGAP_API const char* dgap_bundle_manifest(const dgap_bundle* bundle);
 
 DGAP_API dgap_status dgap_restorer_create(const dgap_bundle* bundle, const char* precision,
                                           dgap_restorer** restorer);

@@ -54,6 +54,8 @@ class Bundle {
     return names;
   }
   std::int64_t hidden_size() const noexcept { return dgap_bundle_hidden_size(bundle_.get()); }
+  /// manifest.json as it was read and verified; a view into the bundle.
+  std::string_view manifest() const noexcept { return dgap_bundle_manifest(bundle_.get()); }
   const dgap_bundle* handle() const noexcept { return bundle_.get(); }
 
  private:
