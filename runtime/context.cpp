@@ -8,34 +8,49 @@
 
 namespace dgap::runtime {
 
+namespace {
+
+constexpr std::size_t kLongest = std::numeric_limits<std::int32_t>::max();
+
+void check_length(std::size_t tokens) {
+  if (tokens <= kLongest) return;
+  throw base::UsageError("a context holds at most " + std::to_string(kLongest) + " tokens, not " +
+                         std::to_string(tokens));
+}
+
+}  // namespace
+
 Context::Context(std::int64_t vocab_size, std::int64_t capacity)
     : ids_(static_cast<std::size_t>(vocab_size)) {
+  check_length(static_cast<std::size_t>(capacity));
   tokens_.reserve(static_cast<std::size_t>(capacity));
 }
 
-void Context::check(std::span<const std::int32_t> ids) const {
+// All that can fail, before anything changes.
+void Context::prepare(std::size_t held, std::span<const std::int32_t> ids) {
   for (const std::int32_t id : ids) {
     if (id >= 0 && id < vocab_size()) continue;
     throw base::UsageError("token id " + std::to_string(id) + " is outside the vocabulary of " +
                            std::to_string(vocab_size()));
   }
-  constexpr std::size_t kLongest = std::numeric_limits<std::int32_t>::max();
-  if (ids.size() > kLongest - tokens_.size()) {
-    throw base::UsageError("a context holds at most " + std::to_string(kLongest) + " tokens");
+  check_length(held + ids.size());
+  if (held + ids.size() > tokens_.capacity()) {
+    tokens_.reserve(std::max(held + ids.size(), 2 * tokens_.capacity()));
   }
 }
 
 void Context::begin(std::span<const std::int32_t> ids) {
-  check(ids);
+  prepare(0, ids);
   while (!tokens_.empty()) pop();
-  accept(ids);
+  append(ids);
 }
 
 void Context::accept(std::span<const std::int32_t> ids) {
-  check(ids);
-  if (tokens_.capacity() - tokens_.size() < ids.size()) {
-    tokens_.reserve(std::max(tokens_.size() + ids.size(), 2 * tokens_.capacity()));
-  }
+  prepare(tokens_.size(), ids);
+  append(ids);
+}
+
+void Context::append(std::span<const std::int32_t> ids) {
   for (const std::int32_t id : ids) {
     Id& entry = ids_[id];
     tokens_.push_back({id, entry.last});

@@ -11,7 +11,7 @@ namespace dgap::runtime {
 /// per vocabulary entry.
 class Context {
  public:
-  /// `capacity` tokens fit without another allocation.
+  /// `capacity` tokens fit without another allocation; UsageError for more than 2^31 - 1.
   explicit Context(std::int64_t vocab_size, std::int64_t capacity = 0);
 
   /// Forgets everything and begins with `ids`, a prompt. UsageError, and nothing changed, for an id
@@ -39,7 +39,8 @@ class Context {
   struct Id {
     std::int32_t last = -1, count = 0;
   };
-  void check(std::span<const std::int32_t> ids) const;
+  void prepare(std::size_t held, std::span<const std::int32_t> ids);
+  void append(std::span<const std::int32_t> ids);
   void pop();
 
   std::vector<Token> tokens_;

@@ -227,6 +227,7 @@ TEST(Context, RefusesWhatItCannotHold) {
   context.roll_back(3);
   EXPECT_EQ(context.length(), 0);
   EXPECT_EQ(context.last(1), -1);
+  EXPECT_THROW(Context(10, std::int64_t{1} << 31), base::UsageError);
 }
 
 }  // namespace

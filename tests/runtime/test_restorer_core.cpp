@@ -54,6 +54,33 @@ TEST(Restorer, AllocatesNothingAfterCreation) {
   }
 }
 
+/// docs/runtime.md, "Memory": a row and the window's search, and twice the tensors of the
+/// precision.
+TEST(Restorer, MemoryIsWhatTheRuntimesPageSays) {
+  constexpr std::int64_t kLarge = 151'936;
+  constexpr int kCandidates = 64;
+  const schemas::Bundle bundle = test::toy_context_bundle(kLarge, kCandidates);
+  for (const char* name : {"linear", "mlp", "context", "transformer", "window", "hidden"}) {
+    std::size_t tensors = 0;
+    for (const auto& [tensor, values] : bundle.tensors) {
+      const auto& entry = bundle.precisions.at(name);
+      const bool own =
+          (!entry.detector.tensors.empty() && tensor.starts_with(entry.detector.tensors + ".")) ||
+          tensor.starts_with(entry.corrector.tensors + ".");
+      tensors += own ? values.data.size() * sizeof(float) : 0;
+    }
+    const std::size_t before = test::allocated_bytes();
+    const Restorer restorer(bundle, name);
+    const std::size_t taken = test::allocated_bytes() - before;
+    RecordProperty(std::string(name) + "_bytes", std::to_string(taken));
+    EXPECT_GE(taken, 4 * kLarge) << name;
+    EXPECT_LE(taken, 5 * kLarge + 2 * tensors + 2048 * kCandidates) << name << " " << tensors;
+  }
+  const std::size_t before = test::allocated_bytes();
+  const Context context(kLarge, 65'536);
+  EXPECT_EQ(test::allocated_bytes() - before, 8u * kLarge + 8u * 65'536);
+}
+
 /// A row whose mass ends its window at K is restored as by a bundle of window K.
 TEST(Restorer, AdaptiveWindowsAreWindowsOfThatSize) {
   schemas::Bundle bundle = test::toy_context_bundle(kVocabulary, kWindow);
