@@ -23,7 +23,7 @@ install_packages() {
 
 build_packages=(g++ cmake ninja-build git pkg-config zlib1g-dev libfmt-dev libhdf5-dev libyaml-cpp-dev nlohmann-json3-dev libcli11-dev
                 libspdlog-dev libtbb-dev libpcre2-dev libutf8proc-dev python3 python3-venv python3-pip unzip)
-test_packages=(libgtest-dev libgmock-dev)
+test_packages=(libgtest-dev libgmock-dev python3-dev)
 
 # A virtual environment at $1 with the Python packages "$2"...; reused when it has them.
 python_environment() {

@@ -6,6 +6,7 @@
 
 The four in the middle never include each other, the engine knows neither statistics nor runtime,
 the corpus counts in the tokens of the engine,
+bindings see the runtime's public headers alone,
 statistics may use the runtime (traces hold what is served), and the runtime sees of the schemas
 the bundle alone.
 """
@@ -24,6 +25,7 @@ ALLOWED = {
        for stage in ("collector", "calibrator", "trainer", "evaluator")},
     "app": {"app", "collector", "calibrator", "trainer", "evaluator", "engine", "statistics", "runtime",
             "schemas", "base"},
+    "bindings": {"bindings", "runtime/include/dgap"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
 RUNTIME_FORBIDDEN = re.compile(r"^\s*#\s*include\s*<(hdf5|H5|yaml-cpp|Eigen|tbb|oneapi|dnnl|omp)")
@@ -54,8 +56,10 @@ def self_test():
     import tempfile
     bad = {"engine/a.cpp": '#include "statistics/b.hpp"', "trainer/a.cpp": '#include "evaluator/b.hpp"',
            "runtime/a.cpp": '#include "schemas/trace/trace.hpp"', "base/a.hpp": '#include "schemas/x.hpp"',
-           "runtime/b.cpp": "#include <hdf5.h>", "schemas/a.cpp": '#include "engine/x.hpp"'}
-    good = {"app/a.cpp": '#include "trainer/b.hpp"', "runtime/c.cpp": '#include "schemas/bundle/bundle.hpp"'}
+           "runtime/b.cpp": "#include <hdf5.h>", "schemas/a.cpp": '#include "engine/x.hpp"',
+           "bindings/a.cpp": '#include "runtime/restorer.hpp"'}
+    good = {"app/a.cpp": '#include "trainer/b.hpp"', "runtime/c.cpp": '#include "schemas/bundle/bundle.hpp"',
+            "bindings/b.cpp": '#include "dgap/runtime.h"'}
     with tempfile.TemporaryDirectory() as name:
         root = pathlib.Path(name)
         for files in (bad, good):
