@@ -143,5 +143,10 @@ void write_bundle(const std::filesystem::path& directory, const Bundle& bundle,
 /// duplicate names, header at most 4 MiB). Bytes are deterministic: names in order.
 std::string encode_safetensors(const Tensors& tensors);
 Tensors decode_safetensors(std::string_view bytes, std::string_view file_name);
+/// Names and shapes alone, from the first bytes of a file of `size` bytes, kMaxSafetensorsStart or
+/// all of them: what it declares is known before memory is taken for it.
+Tensors decode_safetensors_shapes(std::string_view start, std::uint64_t size,
+                                  std::string_view file_name);
+inline constexpr std::size_t kMaxSafetensorsStart = 8 + (std::size_t{4} << 20);
 
 }  // namespace dgap::schemas

@@ -4,10 +4,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <span>
+#include <string_view>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/sha256.hpp"
 
 namespace dgap::schemas {
 namespace {
@@ -63,6 +67,19 @@ std::uint64_t regular_size(const OpenFile& file, const std::string& shown) {
   return static_cast<std::uint64_t>(info.st_size);
 }
 
+/// Fills `bytes` from where the file stands; how many there were.
+std::size_t read_some(const OpenFile& file, std::span<char> bytes, const std::string& shown) {
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t n = ::read(file.get(), bytes.data() + done, bytes.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) base::throw_errno(shown, "cannot be read");
+    if (n == 0) break;
+    done += static_cast<std::size_t>(n);
+  }
+  return done;
+}
+
 }  // namespace
 
 BundleFolder::BundleFolder(const std::filesystem::path& directory)
@@ -77,23 +94,30 @@ std::uint64_t BundleFolder::size(const std::string& name) const {
 }
 
 std::string BundleFolder::read(const std::string& name, std::uint64_t limit) const {
-  const OpenFile file = open_inside(fd_, name, shown(name));
-  const std::uint64_t size = regular_size(file, shown(name));
-  if (size > limit) {
-    throw base::IoError(shown(name) + ": is " + std::to_string(size) + " bytes long; at most " +
+  const std::uint64_t found = size(name);
+  if (found > limit) {
+    throw base::IoError(shown(name) + ": is " + std::to_string(found) + " bytes long; at most " +
                         std::to_string(limit) + " are accepted");
   }
-  std::string bytes(size, '\0');
-  std::size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t n = ::read(file.get(), bytes.data() + done, bytes.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) base::throw_errno(shown(name), "cannot be read");
-    if (n == 0) break;
-    done += static_cast<std::size_t>(n);
-  }
-  bytes.resize(done);
+  return read_start(name, limit);
+}
+
+std::string BundleFolder::read_start(const std::string& name, std::uint64_t limit) const {
+  const OpenFile file = open_inside(fd_, name, shown(name));
+  std::string bytes(std::min(regular_size(file, shown(name)), limit), '\0');
+  bytes.resize(read_some(file, bytes, shown(name)));
   return bytes;
+}
+
+std::string BundleFolder::sha256(const std::string& name) const {
+  const OpenFile file = open_inside(fd_, name, shown(name));
+  regular_size(file, shown(name));
+  base::Sha256 hash;
+  std::string chunk(std::size_t{1} << 20, '\0');
+  while (const std::size_t count = read_some(file, chunk, shown(name))) {
+    hash.update(std::string_view(chunk).substr(0, count));
+  }
+  return hash.hex();
 }
 
 }  // namespace dgap::schemas

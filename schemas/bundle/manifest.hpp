@@ -17,6 +17,7 @@ inline constexpr std::string_view kProvenance = "provenance.json";
 
 inline constexpr std::size_t kMaxManifest = std::size_t{4} << 20;
 inline constexpr std::size_t kMaxDepth = 32;
+inline constexpr std::size_t kMaxValues = std::size_t{1} << 18;
 inline constexpr std::int64_t kMaxFileSize = std::int64_t{256} << 20;
 
 /// One entry of `files`.

@@ -10,7 +10,8 @@
 namespace dgap::schemas {
 namespace {
 
-constexpr std::int64_t kMaxVocabulary = std::numeric_limits<std::int32_t>::max();
+// Far above what there is; a restorer takes memory in proportion.
+constexpr std::int64_t kMaxVocabulary = std::int64_t{1} << 24, kMaxWindow = 100000;
 constexpr int kMaxLayers = 16;
 constexpr double kMaxRiskScale = 1e30;
 constexpr int kMajor = 1, kMinor = 0;
@@ -152,7 +153,7 @@ class ManifestReader {
   PrecisionEntry precision(JsonObject object, std::int64_t vocab_size) const {
     PrecisionEntry entry;
     entry.scheme_json = object.object("scheme").value().dump();
-    entry.window = static_cast<int>(object.integer("window", 1, vocab_size));
+    entry.window = static_cast<int>(object.integer("window", 1, std::min(vocab_size, kMaxWindow)));
     if (object.value().contains("window_mass")) {
       entry.window_mass = object.real("window_mass", 0.0, 1.0);
     }
@@ -354,7 +355,7 @@ Manifest parse_manifest(std::string_view text, const std::string& file) {
     throw base::IoError(file + ": is " + std::to_string(text.size()) + " bytes long; at most " +
                         std::to_string(kMaxManifest) + " are accepted");
   }
-  const nlohmann::json value = parse_json_object(text, file, kMaxDepth);
+  const nlohmann::json value = parse_json_object(text, file, kMaxDepth, kMaxValues);
   JsonObject root(value, file, "");
   const bool newer = check_versions(root, file);
   return ManifestReader(file, newer).read(root);

@@ -30,9 +30,8 @@ std::map<std::string, std::string, std::less<>> parse_sums(std::string_view text
   return sums;
 }
 
-void check_hash(const std::string& shown, std::string_view bytes, const std::string& expected,
+void check_hash(const std::string& shown, const std::string& found, const std::string& expected,
                 std::string_view by) {
-  const std::string found = base::sha256_hex(bytes);
   if (found != expected) {
     throw base::IoError(shown + ": has SHA-256 " + found + "; " + std::string(by) + " says " +
                         expected.substr(0, 80) + " (the file is damaged or was changed)");
@@ -50,7 +49,7 @@ void check_sums(const BundleFolder& folder, std::string_view manifest_bytes,
     return node.mapped();
   };
   const std::string manifest(kManifest);
-  check_hash(folder.shown(manifest), manifest_bytes, take(manifest), kSums);
+  check_hash(folder.shown(manifest), base::sha256_hex(manifest_bytes), take(manifest), kSums);
   for (const FileEntry& file : files) {
     if (take(file.path) != file.sha256) {
       throw base::IoError(folder.shown(name) + ": " + file.path +
@@ -63,11 +62,27 @@ void check_sums(const BundleFolder& folder, std::string_view manifest_bytes,
   }
 }
 
+/// What the file declares must be what the networks need before its data are read.
+void read_weights(const BundleFolder& folder, const FileEntry& file, VerifyMode verify,
+                  Bundle& bundle) {
+  const std::string shown = folder.shown(file.path);
+  const auto size = static_cast<std::uint64_t>(file.size);
+  bundle.tensors =
+      decode_safetensors_shapes(folder.read_start(file.path, kMaxSafetensorsStart), size, shown);
+  check_tensors(bundle, shown);
+  const std::string bytes = folder.read(file.path, size);
+  if (verify == VerifyMode::full) {
+    check_hash(shown, base::sha256_hex(bytes), file.sha256, "the manifest");
+  }
+  bundle.tensors = decode_safetensors(bytes, shown);
+  check_tensors(bundle, shown);
+}
+
 }  // namespace
 
 Bundle read_bundle(const std::filesystem::path& directory, VerifyMode verify) {
   const BundleFolder folder(directory);
-  const std::string manifest_name(kManifest), weights_name(kWeights);
+  const std::string manifest_name(kManifest);
   const std::string manifest_bytes = folder.read(manifest_name, kMaxManifest);
   Manifest manifest = parse_manifest(manifest_bytes, folder.shown(manifest_name));
   if (verify == VerifyMode::full) check_sums(folder, manifest_bytes, manifest.files);
@@ -77,16 +92,12 @@ Bundle read_bundle(const std::filesystem::path& directory, VerifyMode verify) {
       throw base::IoError(folder.shown(file.path) + ": is " + std::to_string(size) +
                           " bytes long; the manifest says " + std::to_string(file.size));
     }
-    if (verify == VerifyMode::size_only && file.path != kWeights) continue;
-    const std::string bytes = folder.read(file.path, static_cast<std::uint64_t>(file.size));
-    if (verify == VerifyMode::full) {
-      check_hash(folder.shown(file.path), bytes, file.sha256, "the manifest");
-    }
     if (file.path == kWeights) {
-      manifest.bundle.tensors = decode_safetensors(bytes, folder.shown(file.path));
+      read_weights(folder, file, verify, manifest.bundle);
+    } else if (verify == VerifyMode::full) {
+      check_hash(folder.shown(file.path), folder.sha256(file.path), file.sha256, "the manifest");
     }
   }
-  check_tensors(manifest.bundle, folder.shown(weights_name));
   manifest.bundle.manifest_json = manifest_bytes;
   return std::move(manifest.bundle);
 }

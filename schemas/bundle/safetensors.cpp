@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "schemas/bundle/bundle.hpp"
+#include "schemas/bundle/manifest.hpp"
 #include "schemas/bundle/strict_json.hpp"
 
 static_assert(std::endian::native == std::endian::little, "safetensors are little-endian");
@@ -14,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::uint64_t kMaxHeader = std::uint64_t{4} << 20;
+constexpr std::uint64_t kMaxHeader = kMaxSafetensorsStart - 8;
 constexpr std::size_t kMaxDimensions = 8;
 
 struct Entry {
@@ -80,7 +81,7 @@ void check_metadata(const json& metadata, const std::string& file) {
 std::vector<Entry> read_header(std::string_view header, std::uint64_t size,
                                const std::string& file) {
   std::vector<Entry> entries;
-  const json object = parse_json_object(header, file, 3);
+  const json object = parse_json_object(header, file, 3, kMaxValues);
   for (const auto& [name, value] : object.items()) {
     if (name == "__metadata__") {
       check_metadata(value, file);
@@ -105,6 +106,31 @@ std::vector<Entry> read_header(std::string_view header, std::uint64_t size,
                         std::to_string(size));
   }
   return entries;
+}
+
+struct Header {
+  std::vector<Entry> entries;
+  std::uint64_t size = 0;  // bytes before the data
+};
+
+/// The header of a file of `size` bytes that begins with `start`.
+Header read_start(std::string_view start, std::uint64_t size, const std::string& file) {
+  std::uint64_t length = 0;
+  if (start.size() < sizeof length) {
+    throw base::IoError(file + ": has " + std::to_string(start.size()) +
+                        " bytes; a safetensors file has at least 8");
+  }
+  std::memcpy(&length, start.data(), sizeof length);
+  start.remove_prefix(sizeof length);
+  if (length > kMaxHeader || length > start.size()) {
+    throw base::IoError(file + ": declares a header of " + std::to_string(length) +
+                        " bytes; the file has " + std::to_string(size - sizeof length) +
+                        " after its length, and at most " + std::to_string(kMaxHeader) +
+                        " are accepted");
+  }
+  if (!start.starts_with('{')) throw base::IoError(file + ": its header does not begin with {");
+  const std::uint64_t before = sizeof length + length;
+  return {read_header(start.substr(0, length), size - before, file), before};
 }
 
 }  // namespace
@@ -138,30 +164,24 @@ std::string encode_safetensors(const Tensors& tensors) {
 }
 
 Tensors decode_safetensors(std::string_view bytes, std::string_view file_name) {
-  const std::string file(file_name);
-  std::uint64_t length = 0;
-  if (bytes.size() < sizeof length) {
-    throw base::IoError(file + ": has " + std::to_string(bytes.size()) +
-                        " bytes; a safetensors file has at least 8");
-  }
-  std::memcpy(&length, bytes.data(), sizeof length);
-  bytes.remove_prefix(sizeof length);
-  if (length > kMaxHeader || length > bytes.size()) {
-    throw base::IoError(file + ": declares a header of " + std::to_string(length) +
-                        " bytes; the file has " + std::to_string(bytes.size()) +
-                        " after its length, and at most " + std::to_string(kMaxHeader) +
-                        " are accepted");
-  }
-  if (!bytes.starts_with('{')) throw base::IoError(file + ": its header does not begin with {");
-  const std::string_view data = bytes.substr(length);
+  const Header header = read_start(bytes, bytes.size(), std::string(file_name));
   Tensors tensors;
-  for (Entry& entry : read_header(bytes.substr(0, length), data.size(), file)) {
-    Tensor tensor{std::move(entry.shape),
-                  std::vector<float>((entry.end - entry.begin) / sizeof(float))};
+  for (const Entry& entry : header.entries) {
+    Tensor tensor{entry.shape, std::vector<float>((entry.end - entry.begin) / sizeof(float))};
     if (!tensor.data.empty()) {
-      std::memcpy(tensor.data.data(), data.data() + entry.begin, entry.end - entry.begin);
+      std::memcpy(tensor.data.data(), bytes.data() + header.size + entry.begin,
+                  entry.end - entry.begin);
     }
-    tensors.emplace(std::move(entry.name), std::move(tensor));
+    tensors.emplace(entry.name, std::move(tensor));
+  }
+  return tensors;
+}
+
+Tensors decode_safetensors_shapes(std::string_view start, std::uint64_t size,
+                                  std::string_view file_name) {
+  Tensors tensors;
+  for (const Entry& entry : read_start(start, size, std::string(file_name)).entries) {
+    tensors.emplace(entry.name, Tensor{entry.shape, {}});
   }
   return tensors;
 }

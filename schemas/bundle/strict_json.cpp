@@ -20,48 +20,102 @@ std::string range(const std::string& what, const std::string& low, const std::st
   return "expected " + what + " from " + low + " to " + high;
 }
 
-/// The first key that one object of `text` (valid JSON) has twice.
-std::string repeated_key(std::string_view text) {
-  std::vector<std::set<std::string>> keys;  // of the objects that are open
-  std::string repeated;
-  const auto collect = [&](int, json::parse_event_t event, json& parsed) {
-    if (event == json::parse_event_t::object_start) keys.emplace_back();
-    if (event == json::parse_event_t::object_end) keys.pop_back();
-    if (event == json::parse_event_t::key &&
-        !keys.back().insert(parsed.get<std::string>()).second && repeated.empty()) {
-      repeated = shown(parsed);
-    }
+std::string not_json(const std::string& file, const std::string& why) {
+  return file + ": is not valid JSON: " + why.substr(0, 200);
+}
+
+/// Walks through a text without keeping its values; IoError for what is not JSON, too deep or too
+/// much. (The library's own callback looks through the whole parent after every object.)
+class Walk : public nlohmann::json_sax<json> {
+ public:
+  Walk(const std::string& file, std::size_t depth, std::size_t values)
+      : file_(file), depth_(depth), values_(values) {}
+  std::size_t keys() const { return keys_; }
+
+  bool null() override { return count(); }
+  bool boolean(bool) override { return count(); }
+  bool number_integer(std::int64_t) override { return count(); }
+  bool number_unsigned(std::uint64_t) override { return count(); }
+  bool number_float(double, const std::string&) override { return count(); }
+  bool string(std::string&) override { return count(); }
+  bool binary(json::binary_t&) override { return count(); }
+  bool start_object(std::size_t) override { return open(); }
+  bool end_object() override { return close(); }
+  bool start_array(std::size_t) override { return open(); }
+  bool end_array() override { return close(); }
+  bool key(std::string&) override {
+    ++keys_;
+    return count();
+  }
+  bool parse_error(std::size_t, const std::string&,
+                   const nlohmann::detail::exception& error) override {
+    throw base::IoError(not_json(file_, error.what()));
+  }
+
+ private:
+  bool count() {
+    if (++count_ <= values_) return true;
+    throw base::IoError(file_ + ": holds more than " + std::to_string(values_) + " values");
+  }
+  bool open() {
+    if (++open_ <= depth_) return count();
+    throw base::IoError(file_ + ": is nested more than " + std::to_string(depth_) + " deep");
+  }
+  bool close() {
+    --open_;
     return true;
-  };
-  [[maybe_unused]] const json value = json::parse(text, collect);
-  return repeated;
+  }
+
+  const std::string& file_;
+  std::size_t depth_, values_, open_ = 0, count_ = 0, keys_ = 0;
+};
+
+/// The first key that one object has twice.
+class RepeatedKey : public Walk {
+ public:
+  using Walk::Walk;
+  const std::string& found() const { return found_; }
+
+  bool start_object(std::size_t) override {
+    keys_.emplace_back();
+    return true;
+  }
+  bool end_object() override {
+    keys_.pop_back();
+    return true;
+  }
+  bool start_array(std::size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool key(std::string& key) override {
+    if (keys_.back().insert(key).second) return true;
+    found_ = shown(json(key));
+    return false;  // stop
+  }
+
+ private:
+  std::vector<std::set<std::string>> keys_;  // of the objects that are open
+  std::string found_;
+};
+
+/// Of all objects in `value`, whose depth has been checked.
+std::size_t key_count(const json& value) {
+  std::size_t count = value.is_object() ? value.size() : 0;
+  if (!value.is_structured()) return 0;
+  for (const json& item : value) count += key_count(item);
+  return count;
 }
 
 }  // namespace
 
-json parse_json_object(std::string_view text, const std::string& file, std::size_t depth) {
-  std::vector<std::size_t> keys;  // how many were read of the objects that are open
-  bool repeated = false;
-  const auto check = [&](int level, json::parse_event_t event, json& parsed) {
-    using Event = json::parse_event_t;
-    if ((event == Event::object_start || event == Event::array_start) &&
-        static_cast<std::size_t>(level) >= depth) {
-      throw base::IoError(file + ": is nested more than " + std::to_string(depth) + " deep");
-    }
-    if (event == Event::object_start) keys.push_back(0);
-    if (event == Event::key) ++keys.back();
-    if (event == Event::object_end) {
-      repeated = repeated || parsed.size() != keys.back();
-      keys.pop_back();
-    }
-    return true;
-  };
-  json value;
-  try {
-    value = json::parse(text, check);
-    if (repeated) throw base::IoError(file + ": has the key " + repeated_key(text) + " twice");
-  } catch (const json::exception& error) {
-    throw base::IoError(file + ": is not valid JSON: " + std::string(error.what()).substr(0, 200));
+json parse_json_object(std::string_view text, const std::string& file, std::size_t depth,
+                       std::size_t values) {
+  Walk walk(file, depth, values);
+  json::sax_parse(text, &walk);
+  json value = json::parse(text);
+  if (key_count(value) != walk.keys()) {
+    RepeatedKey repeated(file, depth, values);
+    json::sax_parse(text, &repeated);
+    throw base::IoError(file + ": has the key " + repeated.found() + " twice");
   }
   if (!value.is_object()) throw base::IoError(file + ": does not hold a JSON object");
   return value;
@@ -174,7 +228,7 @@ void JsonObject::refuse_others() const {
   for (const auto& [key, value] : value_->items()) {
     if (seen_.contains(key)) continue;
     const std::vector<std::string_view> known(seen_.begin(), seen_.end());
-    const std::string_view near = base::nearest(key, known);
+    const std::string_view near = base::nearest(key.substr(0, 80), known);
     fail(key.substr(0, 80),
          "is unknown" + (near.empty() ? std::string() : "; is " + std::string(near) + " meant?"));
   }

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <set>
 #include <string>
@@ -12,9 +13,11 @@
 namespace dgap::schemas {
 
 /// Parses `text`: one JSON object, nested at most `depth` deep, no duplicate keys, valid UTF-8, no
-/// number beyond the range of a double. IoError naming `file` and what was found. The parser does
-/// not recurse, and memory stays in proportion to the text, whose size the caller bounds.
-nlohmann::json parse_json_object(std::string_view text, const std::string& file, std::size_t depth);
+/// number beyond the range of a double, at most `values` keys and values. IoError naming `file` and
+/// what was found. The parser does not recurse; memory stays in proportion to the text, whose size
+/// the caller bounds, and to the values: an empty object of two bytes takes some eighty.
+nlohmann::json parse_json_object(std::string_view text, const std::string& file, std::size_t depth,
+                                 std::size_t values = std::numeric_limits<std::size_t>::max());
 
 /// An object whose members are taken one by one, each with its type and range. Every error is an
 /// IoError that names file, key path, what was found and what is expected.

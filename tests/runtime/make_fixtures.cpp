@@ -61,7 +61,7 @@ constexpr Form kForms[] = {{"linear", "linear", keep},           {"mlp", "mlp", 
                            {"transformer", "transformer", keep}, {"window", "window", keep},
                            {"context", "context", keep},         {"tokens", "hidden", take_tokens},
                            {"hidden", "hidden", keep},           {"escalate", "linear", escalate},
-                           {"adaptive", "always", adapt},           {"online", "mlp", follow_rate}};
+                           {"adaptive", "always", adapt},        {"online", "mlp", follow_rate}};
 
 /// The form's one precision and the tensors that it uses.
 schemas::Bundle bundle_of(const Form& form, std::uint64_t seed) {

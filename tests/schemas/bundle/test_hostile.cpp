@@ -223,8 +223,7 @@ TEST_F(HostileBundle, JsonIsStrict) {
 
 TEST_F(HostileBundle, ManyMembersAreReadInTime) {
   std::string many = "{\"a0\": 0";
-  for (int i = 1; many.size() < (std::size_t{4} << 20) - 16; ++i)
-    many += ",\"" + std::to_string(i) + "\":0";
+  for (int i = 1; i < 131'000; ++i) many += ",\"" + std::to_string(i) + "\":0";
   put_manifest(many + "}");
   EXPECT_THAT(failure(), HasSubstr("format: is missing"));
 }
