@@ -3,6 +3,8 @@
 Environment: DGAP_MAKE_BUNDLE (dgap_probe_make_bundle), DGAP_RUNTIME_LIBRARY (libdgap_runtime.so).
 """
 import ctypes
+import hashlib
+import json
 import os
 import pathlib
 import subprocess
@@ -14,11 +16,20 @@ VOCABULARY, WINDOW, HIDDEN = 997, 16, 64
 _folder = tempfile.TemporaryDirectory()
 
 
-def make_bundle(vocabulary=VOCABULARY, *arguments):
-    """A toy bundle of this vocabulary; arguments as the probe takes them, KEY=VALUE."""
-    path = pathlib.Path(_folder.name) / "-".join(["bundle", str(vocabulary), *arguments]).replace("/", "_")
-    if not path.exists():
-        subprocess.run([os.environ["DGAP_MAKE_BUNDLE"], path, str(vocabulary), str(WINDOW), "3", *arguments], check=True)
+def make_bundle(vocabulary=VOCABULARY, hidden=HIDDEN, scheme=None, **model):
+    """A toy bundle; scheme: of all precisions; model: keys of the manifest's base_model that it gets."""
+    path = pathlib.Path(tempfile.mkdtemp(dir=_folder.name)) / "bundle"
+    subprocess.run([os.environ["DGAP_MAKE_BUNDLE"], path, str(vocabulary), str(WINDOW), "3", str(hidden)], check=True)
+    manifest = json.loads((path / "manifest.json").read_text())
+    manifest["base_model"].update(model)
+    for entry in manifest["precisions"].values():
+        entry["scheme"] = scheme or entry["scheme"]
+    text = json.dumps(manifest).encode()
+    sums = (path / "SHA256SUMS").read_text().splitlines(keepends=True)
+    sums = [f"{hashlib.sha256(text).hexdigest()}  manifest.json\n" if line.endswith("  manifest.json\n") else line
+            for line in sums]
+    (path / "manifest.json").write_bytes(text)
+    (path / "SHA256SUMS").write_text("".join(sums))
     return path
 
 

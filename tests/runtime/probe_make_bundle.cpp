@@ -1,5 +1,5 @@
-// probe_make_bundle DIRECTORY VOCABULARY WINDOW SEED: writes a toy bundle whose precision "linear"
-// has windows of a size per step and a second output.
+// probe_make_bundle DIRECTORY VOCABULARY WINDOW SEED [HIDDEN_SIZE]: writes a toy bundle whose
+// precision "linear" has windows of a size per step and a second output.
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -7,11 +7,11 @@
 #include "tests/runtime/toy_bundle.hpp"
 
 int main(int argc, char** argv) {
-  if (argc != 5) return 2;
+  if (argc != 5 && argc != 6) return 2;
   try {
     const auto seed = static_cast<std::uint64_t>(std::atoll(argv[4]));
-    dgap::schemas::Bundle bundle =
-        dgap::test::toy_context_bundle(std::atoll(argv[2]), std::atoi(argv[3]), seed);
+    dgap::schemas::Bundle bundle = dgap::test::toy_context_bundle(
+        std::atoll(argv[2]), std::atoi(argv[3]), seed, argc == 6 ? std::atoll(argv[5]) : 64);
     dgap::schemas::PrecisionEntry& linear = bundle.precisions.at("linear");
     linear.window_mass = 0.8;
     linear.escalate_tau = 0.6;

@@ -113,8 +113,10 @@ schemas::Bundle toy_bundle(std::int64_t vocab_size, int window, std::uint64_t se
   return bundle;
 }
 
-schemas::Bundle toy_context_bundle(std::int64_t vocab_size, int window, std::uint64_t seed) {
+schemas::Bundle toy_context_bundle(std::int64_t vocab_size, int window, std::uint64_t seed,
+                                   std::int64_t hidden_size) {
   schemas::Bundle bundle = toy_bundle(vocab_size, window, seed);
+  bundle.base_model.hidden_size = hidden_size;
   schemas::PrecisionEntry context = bundle.precisions.at("always");
   context.corrector.tensors = "context.corrector";
   context.corrector.inputs = {"logits", "context"};
@@ -137,7 +139,7 @@ schemas::Bundle toy_context_bundle(std::int64_t vocab_size, int window, std::uin
   hidden.corrector.inputs = {"logits", "context", "tokens", "hidden"};
   hidden.corrector.tensors = "hidden.corrector";
   hidden.corrector.rank = 5;
-  const int query = runtime::kDetectorWidth + static_cast<int>(bundle.base_model.hidden_size);
+  const int query = runtime::kDetectorWidth + static_cast<int>(hidden_size);
   add_network(bundle.tensors, "hidden.corrector.shape", kInputs, {40, 17}, seed + 11);
   add_network(bundle.tensors, "hidden.corrector.mass", runtime::kDetectorWidth, {9, 5}, seed + 12);
   add_network(bundle.tensors, "hidden.corrector.query", query, {}, seed + 13, 5);

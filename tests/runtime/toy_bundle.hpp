@@ -14,8 +14,9 @@ namespace dgap::test {
 schemas::Bundle toy_bundle(std::int64_t vocab_size, int window, std::uint64_t seed = 1);
 /// The same and the precisions "context" (always, mlp with mass output, takes the context) and
 /// "transformer" and "window" (the same with a transformer, and with a network of whole windows)
-/// and "hidden" (context, tokens and hidden states of 64 numbers).
-schemas::Bundle toy_context_bundle(std::int64_t vocab_size, int window, std::uint64_t seed = 1);
+/// and "hidden" (context, tokens and hidden states).
+schemas::Bundle toy_context_bundle(std::int64_t vocab_size, int window, std::uint64_t seed = 1,
+                                   std::int64_t hidden_size = 64);
 /// Text of a small alphabet, spread over the vocabulary, so that much of it has been there before.
 std::vector<std::int32_t> toy_text(std::int64_t vocab_size, int tokens, std::uint64_t seed = 1);
 /// A hidden state of the toy's 64 numbers.

@@ -29,5 +29,13 @@ class InternalError(Error, RuntimeError):
     """A fault of dgap."""
 
 
+class MismatchError(InvalidArgumentError):
+    """The bundle was made for another model or another cache (dgap.checks)."""
+
+
+class MismatchWarning(UserWarning):
+    """The same where it may still be meant so, or something that edits logits before dgap does."""
+
+
 #: Index: dgap_status.
 BY_STATUS = (Error, InvalidArgumentError, BundleError, UnsupportedError, OutOfMemoryError, InternalError)
