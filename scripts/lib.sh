@@ -56,7 +56,7 @@ unpack_source() {
 
 # What the adapters meet (tests/bindings), in an environment at $1: sets llama_source and vllm_source.
 fetch_peers() {
-  python_environment "$1" numpy torch transformers gguf tokenizers sentencepiece hqq scikit-build-core \
+  python_environment "$1" numpy torch transformers gguf tokenizers sentencepiece hqq onnx onnxruntime-genai scikit-build-core \
     setuptools setuptools-scm setuptools-rust packaging wheel jinja2
   llama_source="$1/sources/llama-cpp-python-0.3.36" vllm_source="$1/sources/vllm-0.33.0"
   unpack_source "$1/bin/python" "$1/sources" vllm 0.33.0

@@ -1,6 +1,6 @@
 """The examples for ONNX Runtime GenAI and vLLM, on stand-ins of what they call of these packages.
 
-Those for transformers and llama-cpp-python run on the real packages in peers_examples.py.
+The real generator runs in peers_onnxruntime_genai.py, the other examples in peers_examples.py.
 """
 import contextlib
 import io

@@ -164,9 +164,10 @@ class PackageTest(unittest.TestCase):
         self.assertNotEqual(controller.tau, first)
         controller.reset()
         self.assertEqual(controller.tau, first)
-        del controller
-        restorer.restore(random_rows(20))  # the restorer keeps it
         restorer.set_controller(None)
+        held = sys.getrefcount(controller)
+        restorer.set_controller(controller)
+        self.assertEqual(sys.getrefcount(controller), held + 1, "the restorer keeps what it uses")
         with self.assertRaisesRegex(dgap.UnsupportedError, "online"):
             dgap.Controller(self.bundle, "mlp")
 
