@@ -143,7 +143,7 @@ const Case kCases[] = {
     {"WeightsOfAGigabyte", [](const Damage& d) { d.put_sparse(kWeights, 1 << 30); }, DGAP_IO, {kWeights, "1073741824", "the manifest says"}},
     {"WeightsOfAGigabyteDeclared", [](const Damage& d) { d.manifest([](json& m) { m["files"][2]["size"] = 1 << 30; }); d.put_sparse(kWeights, 1 << 30); }, DGAP_IO, {"files[2].size", "268435456"}},
     {"WeightsOfZeros", [](const Damage& d) { d.put_sparse(kWeights, 256 << 20); d.list(kWeights); }, DGAP_IO, {kWeights, "begin with {"}},
-    {"LargeReadme", [](const Damage& d) { d.put_sparse("README.md", 256 << 20); d.list("README.md"); d.put("README.md", "#"); fs::resize_file(d / "README.md", 256 << 20); }, DGAP_IO, {"README.md", "SHA-256"}},
+    {"LargeReadme", [](const Damage& d) { d.put_sparse("README.md", 128 << 20); d.list("README.md"); d.put("README.md", "#"); fs::resize_file(d / "README.md", 128 << 20); }, DGAP_IO, {"README.md", "SHA-256"}},
     {"LargeWeightsOfAnotherNetwork", [](const Damage& d) {
        d.weights_header([](json& h) { h = {{"x", {{"dtype", "F32"}, {"shape", {50'000'000}}, {"data_offsets", {0, 200'000'000}}}}}; });
        const std::string whole = d.bytes(kWeights);
