@@ -134,14 +134,26 @@ dgap_logits view_of(const AnyArray& array, const std::string& name) {
   return view;
 }
 
+/// The T behind `object`, which may be anything.
+template <class T>
+T& instance_of(nb::handle object, const char* name) {
+  if (nb::isinstance<T>(object)) return nb::cast<T&>(object);
+  raise("InvalidArgumentError", std::string("a ") + nb::type_name(object.type()).c_str() +
+                                    " was passed where a dgap." + name + " is taken");
+}
+
 /// One context, or a sequence of as many as there are rows.
 std::vector<Context*> contexts_of(nb::handle object, std::int64_t rows) {
+  if (object.is_none()) {
+    raise("InvalidArgumentError", "this precision takes the text before each row: pass contexts");
+  }
   std::vector<Context*> contexts;
-  if (object.is_none()) return contexts;
   if (nb::isinstance<Context>(object)) {
     contexts.push_back(nb::cast<Context*>(object));
   } else {
-    for (nb::handle context : nb::iter(object)) contexts.push_back(nb::cast<Context*>(context));
+    for (nb::handle context : nb::iter(object)) {
+      contexts.push_back(&instance_of<Context>(context, "Context"));
+    }
   }
   if (static_cast<std::int64_t>(contexts.size()) != rows) {
     raise("InvalidArgumentError", "there are " + std::to_string(contexts.size()) +
@@ -163,18 +175,16 @@ Results score(Restorer& restorer, nb::handle logits) {
 Results restore(Restorer& restorer, nb::handle logits, nb::handle contexts, nb::handle hidden) {
   const AnyArray array = array_of(logits, true, "logits");
   const dgap_logits view = view_of(array, "logits");
-  const std::vector<Context*> texts = contexts_of(contexts, view.rows);
+  std::vector<Context*> texts;
+  if (restorer.impl.takes_context()) texts = contexts_of(contexts, view.rows);
   AnyArray states;
   dgap_logits hidden_view{};
-  if (!hidden.is_none()) {
+  if (restorer.impl.takes_hidden()) {
+    if (hidden.is_none()) {
+      raise("InvalidArgumentError", "this precision takes the final hidden states: pass hidden");
+    }
     states = array_of(hidden, false, "hidden");
     hidden_view = view_of(states, "hidden");
-  }
-  if (restorer.impl.takes_context() && contexts.is_none()) {
-    raise("InvalidArgumentError", "this precision takes the text before each row: pass contexts");
-  }
-  if (restorer.impl.takes_hidden() && hidden.is_none()) {
-    raise("InvalidArgumentError", "this precision takes the final hidden states: pass hidden");
   }
   Results results{std::vector<dgap_result>(static_cast<std::size_t>(view.rows)), array.ndim() == 1};
   std::vector<const dgap_context*> handles;
@@ -195,7 +205,8 @@ Results restore(Restorer& restorer, nb::handle logits, nb::handle contexts, nb::
 
 void set_controller(Restorer& restorer, nb::object controller) {
   const Use use(restorer.uses, false, "restorer");
-  Controller* const now = controller.is_none() ? nullptr : nb::cast<Controller*>(controller);
+  Controller* const now =
+      controller.is_none() ? nullptr : &instance_of<Controller>(controller, "Controller");
   restorer.impl.set_controller(now == nullptr ? nullptr : &now->impl);
   restorer.controller = std::move(controller);
 }
@@ -219,7 +230,14 @@ std::vector<std::int32_t> ids_in(const AnyArray& array) {
 
 /// An integer, a sequence of integers, or an array [tokens] of them.
 std::vector<std::int32_t> ids_of(nb::handle object) {
-  if (PyLong_Check(object.ptr())) return {checked_id(nb::cast<std::int64_t>(object))};
+  const auto single = [](nb::handle id) {
+    std::int64_t number = -1;
+    if (!nb::try_cast(id, number)) {
+      raise("InvalidArgumentError", std::string(nb::repr(id).c_str()) + " is not a token's id");
+    }
+    return checked_id(number);
+  };
+  if (!nb::hasattr(object, "__iter__")) return {single(object)};
   if (nb::ndarray_check(object)) {
     const AnyArray array = array_of(object, false, "ids");
     if (array.ndim() == 1 && array.dtype() == nb::dtype<std::int32_t>()) {
@@ -231,7 +249,7 @@ std::vector<std::int32_t> ids_of(nb::handle object) {
     raise("ArrayTypeError", "ids must be an array [tokens] of int32 or int64");
   }
   std::vector<std::int32_t> ids;
-  for (nb::handle id : nb::iter(object)) ids.push_back(checked_id(nb::cast<std::int64_t>(id)));
+  for (nb::handle id : nb::iter(object)) ids.push_back(single(id));
   return ids;
 }
 

@@ -8,6 +8,7 @@ import os
 import pathlib
 import tomllib
 import unittest
+from unittest import mock
 
 import test_vllm as stand_in
 from dgap import vllm as adapter
@@ -93,6 +94,21 @@ class VllmSourceTest(unittest.TestCase):
         listed = second[second.index("self.logits_processors: list[LogitsProcessor] = ["):]
         self.assertTrue(0 < listed.index("penalties_state") < listed.index("*custom_logits_processors"))
         self.assertLess(listed.index("logit_bias_state"), listed.index("*custom_logits_processors"))
+
+
+class WithTheRealUpdates(stand_in.VllmTest):
+    """The adapter's tests once more, with vLLM's own process_dict_updates."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        node = definition("v1/sample/logits_processor/builtin.py", "process_dict_updates")
+        node.returns = None
+        for argument in node.args.args:
+            argument.annotation = None
+        scope = {"MoveDirectionality": stand_in.MoveDirectionality}
+        exec(compile(ast.Module([node], []), "builtin.py", "exec"), scope)
+        cls.enterClassContext(mock.patch.object(adapter, "process_dict_updates", scope["process_dict_updates"]))
 
 
 if __name__ == "__main__":

@@ -127,7 +127,7 @@ class PackageTest(unittest.TestCase):
             contexts = self.contexts(ids)
             for kind in (list, np.array, lambda text: np.array(text, np.int32)):
                 contexts[0].begin(kind(ids[0]))
-            contexts[1].accept(7)
+            contexts[1].accept(np.int64(7))
             contexts[1].accept([8, 9])
             contexts[1].roll_back(2)
             self.assertEqual((len(contexts[1]), contexts[0].length), (len(ids[1]) + 1, len(ids[0])))
@@ -242,6 +242,16 @@ class PackageTest(unittest.TestCase):
             self.assertIsInstance(caught.exception, base)
             self.assertIsInstance(caught.exception, dgap.Error)
             self.assertTrue(str(caught.exception))
+        for call in (lambda: dgap.Context(self.bundle).begin(["a"]),
+                     lambda: dgap.Context(self.bundle).accept(1.5)):
+            with self.assertRaisesRegex(dgap.InvalidArgumentError, "is not a token's id"):
+                call()
+        restorer = self.bundle.restorer("context")
+        with self.assertRaisesRegex(dgap.InvalidArgumentError, "NoneType was passed where a dgap.Context is taken"):
+            restorer.restore(random_rows(1), [None])
+        with self.assertRaisesRegex(dgap.InvalidArgumentError, "where a dgap.Controller is taken"):
+            restorer.set_controller(1)
+        self.bundle.restorer("always").restore(random_rows(1), [None], 3)  # not taken, not looked at
         with self.assertRaisesRegex(dgap.ArrayTypeError, "int32 or int64"):
             dgap.Context(self.bundle).begin(np.zeros(3))
 
