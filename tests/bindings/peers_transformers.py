@@ -84,8 +84,12 @@ class TransformersTest(unittest.TestCase):
 
     def test_padding_is_no_text(self):
         """With the mask, without one (pad tokens), and every row alone: the same text, the same correction."""
-        ids, mask = self.inputs["input_ids"], self.inputs["attention_mask"]
-        rows = torch.from_numpy(random_rows(len(ids), self.model.config.vocab_size))
+        rows = torch.from_numpy(random_rows(3, self.model.config.vocab_size))
+        best = rows.argsort(descending=True)[:, :6]  # text of likely tokens, so that all of it matters
+        ids = best.gather(1, torch.randint(0, 6, (3, 40), generator=torch.Generator().manual_seed(1)))
+        mask = torch.ones_like(ids)
+        for row, padding in enumerate((0, 17, 30)):
+            ids[row, :padding], mask[row, :padding] = self.model.generation_config.pad_token_id, 0
         texts = [row[keep.bool()].tolist() for row, keep in zip(ids, mask)]
         expected, _ = Reference(self.path, "context").restore(rows.numpy(), texts)
         masked = LogitsProcessor(self.bundle, "context", attention_mask=mask)
@@ -132,6 +136,12 @@ class TransformersTest(unittest.TestCase):
         processor = LogitsProcessor(self.bundle, "hidden", model=self.model)
         with self.assertRaisesRegex(dgap.InvalidArgumentError, "one forward pass per step"):
             processor(self.inputs["input_ids"], torch.zeros(3, self.model.config.vocab_size))
+        with torch.no_grad():  # logits of every position: the last one's state counts
+            logits = self.model(self.inputs["input_ids"][:1]).logits[:, -1]
+            states = self.model.base_model(self.inputs["input_ids"][:1]).last_hidden_state[:, -1]
+        expected, _ = Reference(self.path, "hidden").restore(
+            logits.numpy(), [self.inputs["input_ids"][0].tolist()], states.numpy())
+        np.testing.assert_array_equal(processor(self.inputs["input_ids"][:1], logits).numpy(), expected)
         processor.close()
 
     def test_torch_tensors_without_copies(self):
