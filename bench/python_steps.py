@@ -47,7 +47,8 @@ def llama_row(rows, step):
     return ids[:text + step].astype(np.int32), structs["logit"]
 
 
-print(f"{precision}, vocabulary {width}, text of {text} tokens and more\n\n| | rows | median | p99 |\n| --- | --- | --- | --- |")
+print(f"{precision}, vocabulary {width}, text of {text} tokens and more\n\n"
+      "| | rows | median | p99 |\n| --- | --- | --- | --- |")
 for rows in (1, 8):
     measure("score, numpy", rows, lambda given, _: (given.copy(),), restorer.score)
     measure("restore, numpy", rows, lambda given, _: (given.copy(), contexts(len(given))), restorer.restore)

@@ -30,7 +30,8 @@ class ExamplesTest(unittest.TestCase):
 
     def test_llama_cpp(self):
         scheme = {"name": "llamacpp-q8_0", "family": "llamacpp", **dict.fromkeys(("key", "value"), {"quantizer": "q8_0"})}
-        said, warned = run("llama_cpp_completion.py", MODEL, make_bundle(VOCABULARY, HIDDEN, scheme), "window", "Once upon a time")
+        said, warned = run("llama_cpp_completion.py", MODEL, make_bundle(VOCABULARY, HIDDEN, scheme), "window",
+                           "Once upon a time")
         self.assertTrue(said.startswith("Once upon a time"))
         self.assertIn("last step: RESTORE", said)
         self.assertIn("the model file's SHA-256", warned)

@@ -73,15 +73,15 @@ class LlamaTest(unittest.TestCase):
         for precision in ("window", "context"):
             processor, made = LogitsProcessor(self.bundle, precision, self.llm, strict=True), []
             self.llm.reset()
-            for token in self.llm.generate(self.prompt, temp=0.0, logits_processor=llama_cpp.LogitsProcessorList([processor])):
+            processors = llama_cpp.LogitsProcessorList([processor])
+            for token in self.llm.generate(self.prompt, temp=0.0, logits_processor=processors):
                 made.append(token)
                 if len(made) == STEPS:
                     break
             self.assertEqual(made, self.by_hand(precision))
             self.assertNotEqual(made, plain, "the toy changes what is said")
             self.assertEqual(processor.results.verdict, dgap.Verdict.RESTORE)
-        said = self.llm.create_completion(PROMPT, max_tokens=STEPS, temperature=0.0,
-                                          logits_processor=llama_cpp.LogitsProcessorList([processor]))
+        said = self.llm.create_completion(PROMPT, max_tokens=STEPS, temperature=0.0, logits_processor=processors)
         text = self.llm.detokenize(made, prev_tokens=self.prompt).decode(errors="ignore")
         self.assertEqual(said["choices"][0]["text"], text)
 
@@ -112,7 +112,8 @@ class LlamaTest(unittest.TestCase):
             warnings.simplefilter("error", dgap.MismatchWarning)
             LogitsProcessor(self.bundle, "mlp", self.llm)
         other = dgap.Bundle(make_bundle(self.llm.n_vocab(), self.llm.n_embd(), architectures=["qwen2"]))
-        for message in (r"family is None in the bundle and 'llamacpp' here", r"\['qwen2'\] in the bundle and \['llama'\] here"):
+        for message in (r"family is None in the bundle and 'llamacpp' here",
+                        r"\['qwen2'\] in the bundle and \['llama'\] here"):
             with self.assertWarnsRegex(dgap.MismatchWarning, message):
                 LogitsProcessor(other, "mlp", self.llm)
         with self.assertRaisesRegex(dgap.MismatchError, "SHA-256"):

@@ -41,7 +41,8 @@ def write_model(folder):
                "num_attention_heads": 1, "num_key_value_heads": 1, "num_hidden_layers": 1,
                "inputs": {"input_ids": "input_ids", "attention_mask": "attention_mask",
                           "past_key_names": "past_key_values.%d.key", "past_value_names": "past_key_values.%d.value"},
-               "outputs": {"logits": "logits", "present_key_names": "present.%d.key", "present_value_names": "present.%d.value"}}
+               "outputs": {"logits": "logits",
+                           "present_key_names": "present.%d.key", "present_value_names": "present.%d.value"}}
     (folder / "genai_config.json").write_text(json.dumps({
         "model": {"type": "llama", "vocab_size": VOCABULARY, "context_length": 256, "bos_token_id": 1, "eos_token_id": 2,
                   "pad_token_id": 2, "decoder": decoder},

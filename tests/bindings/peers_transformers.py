@@ -11,7 +11,8 @@ from dgap.transformers import LogitsProcessor, check_first, describe_cache
 from support import Reference, make_bundle, model_file, random_rows
 
 MODEL = model_file()
-PROMPTS = ["Once upon a time, in a land far away, there lived", "The", "It is a truth universally acknowledged, that a single man"]
+PROMPTS = ["Once upon a time, in a land far away, there lived", "The",
+           "It is a truth universally acknowledged, that a single man"]
 STEPS = 12
 SCHEME = {"name": "hf", "family": "hf", "residual_window": 8,
           **dict.fromkeys(("key", "value"), {"quantizer": "hqq", "bits": 4, "group_size": 64, "axis": "channel"})}
@@ -109,7 +110,7 @@ class TransformersTest(unittest.TestCase):
         self.assertEqual(len(processor.results), 2 * len(PROMPTS))
 
     def test_caches_are_described(self):
-        self.assertEqual(describe_cache(self.cache()), {key: SCHEME[key] for key in ("family", "key", "value", "residual_window")})
+        self.assertEqual(describe_cache(self.cache()), {key: SCHEME[key] for key in SCHEME if key != "name"})
         self.assertEqual(describe_cache(transformers.DynamicCache())["family"], "exact")
         quanto = describe_cache({"backend": "quanto", "nbits": 2, "q_group_size": 32, "axis_key": -1})
         self.assertEqual(quanto["key"], {"quantizer": "quanto", "bits": 2, "group_size": 32, "axis": "channel"})
@@ -120,13 +121,16 @@ class TransformersTest(unittest.TestCase):
         with self.assertWarnsRegex(dgap.MismatchWarning, "calibrated for another cache: family is 'hf'"):
             LogitsProcessor(self.bundle, "mlp", model=self.model, cache=exact)
         other = dgap.Bundle(make_bundle(1000))
-        with self.assertRaisesRegex(dgap.MismatchError, "these are 49152 wide"):
+        with self.assertRaisesRegex(dgap.MismatchError, f"these are {self.model.config.vocab_size} wide"):
             LogitsProcessor(other, "mlp", model=self.model)
         with self.assertRaisesRegex(dgap.UnsupportedError, "hidden states: pass model="):
             LogitsProcessor(self.bundle, "hidden")
         config = transformers.GenerationConfig(repetition_penalty=1.3, no_repeat_ngram_size=0)
         with self.assertWarnsRegex(dgap.MismatchWarning, "^repetition_penalty edit the logits before dgap"):
             LogitsProcessor(self.bundle, "mlp", generation_config=config)
+        quantized = transformers.GenerationConfig(cache_implementation="quantized", cache_config={"backend": "hqq", "nbits": 2})
+        with self.assertWarnsRegex(dgap.MismatchWarning, "key.bits is 4 in the bundle and 2 here"):
+            LogitsProcessor(self.bundle, "mlp", generation_config=quantized)
         processor = LogitsProcessor(self.bundle, "mlp")
         check_first([processor], processor, strict=True)
         with self.assertRaisesRegex(dgap.MismatchError, "TemperatureLogitsWarper"):

@@ -3,6 +3,7 @@
 DGAP_VLLM_SOURCE: the unpacked source package. Nothing of it is imported.
 """
 import ast
+import dataclasses
 import inspect
 import os
 import pathlib
@@ -29,7 +30,12 @@ def methods(node):
 
 
 def fields(node):
-    return [item.target.id for item in ast.walk(node) if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)]
+    return [item.target.id for item in ast.walk(node)
+            if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)]
+
+
+def our_fields(ours):
+    return [field.name for field in dataclasses.fields(ours)]
 
 
 class VllmSourceTest(unittest.TestCase):
@@ -48,15 +54,16 @@ class VllmSourceTest(unittest.TestCase):
 
     def test_v1(self):
         self.same_methods(V1, stand_in.V1LogitsProcessor)
-        self.assertEqual(fields(definition(V1, "BatchUpdate")), [f.name for f in stand_in.dataclasses.fields(stand_in.BatchUpdate)])
+        self.assertEqual(fields(definition(V1, "BatchUpdate")), our_fields(stand_in.BatchUpdate))
         moves = [item.targets[0].id for item in definition(V1, "MoveDirectionality").body if isinstance(item, ast.Assign)]
         self.assertEqual(moves, [move.name for move in stand_in.MoveDirectionality])
         helper = definition("v1/sample/logits_processor/builtin.py", "process_dict_updates")
-        self.assertEqual([a.arg for a in helper.args.args], list(inspect.signature(stand_in.process_dict_updates).parameters))
+        self.assertEqual([argument.arg for argument in helper.args.args],
+                         list(inspect.signature(stand_in.process_dict_updates).parameters))
 
     def test_v2(self):
         self.same_methods(V2, stand_in.V2LogitsProcessor)
-        self.assertEqual(fields(definition(V2, "LogitsContext")), [f.name for f in stand_in.dataclasses.fields(stand_in.LogitsContext)])
+        self.assertEqual(fields(definition(V2, "LogitsContext")), our_fields(stand_in.LogitsContext))
         self.assertIn("all_token_ids", fields(definition(V2, "LogitsProcRequestState")))
         staged = ast.unparse(definition("v1/worker/gpu/buffer_utils.py", "StagedWriteTensor"))
         self.assertIn("self.gpu = ", staged)
@@ -77,8 +84,9 @@ class VllmSourceTest(unittest.TestCase):
     def test_what_is_read_of_configurations_and_parameters(self):
         parameters = fields(definition("sampling_params.py", "SamplingParams"))
         self.assertLessEqual({"extra_args", *adapter._MASKS, *adapter._PENALTIES}, set(parameters))
-        self.assertLessEqual({"additional_config", "model_config", "cache_config"}, set(fields(definition("config/vllm.py", "VllmConfig"))))
-        self.assertLessEqual({"get_vocab_size", "get_hidden_size", "architectures"}, set(methods(definition("config/model.py", "ModelConfig"))))
+        engine, model = definition("config/vllm.py", "VllmConfig"), definition("config/model.py", "ModelConfig")
+        self.assertLessEqual({"additional_config", "model_config", "cache_config"}, set(fields(engine)))
+        self.assertLessEqual({"get_vocab_size", "get_hidden_size", "architectures"}, set(methods(model)))
         self.assertIn("cache_dtype", fields(definition("config/cache.py", "CacheConfig")))
         source = (SOURCE / "config/cache.py").read_text()
         for name in (*adapter._EXACT, *adapter._FP8, *(f"turboquant_{kind}" for kind in adapter._TURBOQUANT)):

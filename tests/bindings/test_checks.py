@@ -11,7 +11,8 @@ from dgap import checks
 from dgap.sequences import Sequences
 from support import VOCABULARY, Reference, make_bundle, random_rows
 
-Q8 = {"name": "mine", "family": "llamacpp", "key": {"quantizer": "q8_0", "bits": 8}, "value": {"quantizer": "q4_0", "bits": 4}}
+Q8 = {"name": "mine", "family": "llamacpp",
+      "key": {"quantizer": "q8_0", "bits": 8}, "value": {"quantizer": "q4_0", "bits": 4}}
 
 
 class ChecksTest(unittest.TestCase):
@@ -35,7 +36,8 @@ class ChecksTest(unittest.TestCase):
 
     def test_another_vocabulary_is_an_error(self):
         for width in (VOCABULARY - 1, VOCABULARY + 9):
-            with self.assertRaisesRegex(dgap.MismatchError, f"{VOCABULARY} and logits {VOCABULARY + 8} wide; these are {width}"):
+            message = f"{VOCABULARY} and logits {VOCABULARY + 8} wide; these are {width}"
+            with self.assertRaisesRegex(dgap.MismatchError, message):
                 checks.check(self.bundle, "mlp", logits_width=width)
         with self.assertRaisesRegex(dgap.MismatchError, "no precision 'K9'; it has always"):
             checks.check(self.bundle, "K9")

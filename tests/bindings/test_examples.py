@@ -65,7 +65,8 @@ class ExamplesTest(unittest.TestCase):
             module = types.SimpleNamespace(
                 Model=lambda folder: folder, Generator=lambda *_: generator,
                 GeneratorParams=lambda model: types.SimpleNamespace(set_search_options=lambda **_: None),
-                Tokenizer=lambda model: types.SimpleNamespace(encode=lambda text: prompt, decode=lambda ids: f"{len(ids)} ids"))
+                Tokenizer=lambda model: types.SimpleNamespace(encode=lambda text: prompt,
+                                                              decode=lambda ids: f"{len(ids)} ids"))
             said = run("onnxruntime_genai_generate.py", "model", path, precision, "prompt", onnxruntime_genai=module)
             self.assertEqual(said, "36 ids\n6 of 6 steps corrected\n")
             reference = Reference(path, precision)

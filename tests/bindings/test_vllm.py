@@ -314,7 +314,8 @@ class VllmTest(unittest.TestCase):
         self.assertEqual(describe_cache("auto"), {"family": "exact"})
         self.assertEqual(describe_cache("fp8")["key"], {"quantizer": "fp8_e4m3"})
         self.assertEqual(describe_cache("turboquant_k3v4_nc"), {
-            "family": "vllm", "key": {"bits": 3, "quantizer": "turboquant_mse"}, "value": {"bits": 4, "quantizer": "asymmetric"}})
+            "family": "vllm", "key": {"bits": 3, "quantizer": "turboquant_mse"},
+            "value": {"bits": 4, "quantizer": "asymmetric"}})
         self.assertEqual(describe_cache("nvfp4")["key"], {"quantizer": "nvfp4"})
 
 

@@ -17,8 +17,9 @@ from .errors import InvalidArgumentError, UnsupportedError
 from .sequences import Sequences
 
 #: Options of a generation configuration whose processors run first, and the values that mean "none".
-_EARLIER = {**dict.fromkeys(("sequence_bias", "bad_words_ids", "min_new_tokens", "forced_bos_token_id", "forced_eos_token_id",
-                             "exponential_decay_length_penalty", "suppress_tokens", "begin_suppress_tokens"), (None,)),
+_EARLIER = {**dict.fromkeys(("sequence_bias", "bad_words_ids", "min_new_tokens", "forced_bos_token_id",
+                             "forced_eos_token_id", "exponential_decay_length_penalty", "suppress_tokens",
+                             "begin_suppress_tokens"), (None,)),
             **dict.fromkeys(("guidance_scale", "repetition_penalty", "encoder_repetition_penalty"), (None, 1)),
             **dict.fromkeys(("no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "min_length"), (None, 0)),
             "remove_invalid_values": (None, False)}
@@ -27,7 +28,8 @@ _EARLIER = {**dict.fromkeys(("sequence_bias", "bad_words_ids", "min_new_tokens",
 def describe_cache(cache):
     """The part of a scheme that a cache object, or the cache_config of generate(), says; None: not known."""
     if isinstance(cache, dict):
-        settings, backend = {"q_group_size": 64, "residual_length": 128, **cache}, cache.get("backend", "quanto")
+        settings = {"nbits": 4, "q_group_size": 64, "residual_length": 128, **cache}
+        backend = cache.get("backend", "quanto")
     elif isinstance(cache, transformers.QuantizedCache):
         settings, backend = vars(cache.layers[0]), type(cache.layers[0]).__name__.lower()
     elif type(cache) is transformers.DynamicCache:
@@ -44,7 +46,8 @@ def describe_cache(cache):
                              axis="token" if neighbours else "channel")
         return quantizer
 
-    description = {"family": "hf", "key": tensor(settings.get("axis_key", 0)), "value": tensor(settings.get("axis_value", 0))}
+    description = {"family": "hf", "key": tensor(settings.get("axis_key", 0)),
+                   "value": tensor(settings.get("axis_value", 0))}
     if "residual_length" in settings:
         description["residual_window"] = settings["residual_length"]
     return description
@@ -67,11 +70,12 @@ class LogitsProcessor(transformers.LogitsProcessor):
             self._pad = config.pad_token_id
             checks.check_order([name for name, none in _EARLIER.items() if getattr(config, name, None) not in none], strict)
             if cache is None and getattr(config, "cache_implementation", None) == "quantized":
-                cache = dict(config.cache_config or {}, nbits=(config.cache_config or {}).get("nbits", 4))
+                cache = config.cache_config or {}
         text = model.config.get_text_config() if model is not None else None
         checks.check(bundle, precision, logits_width=getattr(text, "vocab_size", None),
-                     hidden_size=getattr(text, "hidden_size", None), architectures=None if model is None else [type(model).__name__], cache=None if cache is None else describe_cache(cache),
-                     strict=strict)
+                     hidden_size=getattr(text, "hidden_size", None),
+                     architectures=None if model is None else [type(model).__name__],
+                     cache=None if cache is None else describe_cache(cache), strict=strict)
         if self._restorer.takes_hidden:
             if model is None:
                 raise UnsupportedError(f"the precision {precision} takes the model's hidden states: pass model=")
