@@ -59,7 +59,7 @@ class Networks {
     float* const phi = scratch.phi.data();
     StepOutcome outcome;
     outcome.uncovered = window.uncovered(labels.epsilon, labels.rho_c);
-    runtime::detector_features(logits, window.lse(), window.entropy(), phi);
+    runtime::detector_features(logits, window.served_lse(), window.served_entropy(), phi);
     outcome.risk = detector_.risk(phi, scratch.detector.data());
     outcome.escalation = detector_.escalation(phi, scratch.detector.data());
     outcome.before = window.before();

@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/half.hpp"
-#include "runtime/window.hpp"
+#include "statistics/exact_row.hpp"
 
 namespace dgap::collector {
 namespace {
@@ -46,7 +46,7 @@ std::span<const float> PairedBlock::Sink::row(std::int64_t i) const {
 
 PairedBlock::Scratch::Scratch(const BlockShape& shape)
     : reference(shape.vocab, shape.top, shape.alpha_max),
-      top(runtime::top_k_scratch(shape.vocab, shape.top) / sizeof(std::uint64_t) + 1) {}
+      scan(shape.vocab, shape.top) {}
 
 PairedBlock::PairedBlock(const BlockShape& shape)
     : shape_(shape), ragged_(shape.rows), scratch_([this] { return Scratch(shape_); }) {
@@ -75,6 +75,7 @@ void PairedBlock::prepare(schemas::TracePart& part, std::int64_t steps) const {
   r.candidate_first.push_back(0);
   for (schemas::PrecisionColumns& c : part.columns) {
     c.lse.resize(steps), c.entropy.resize(steps), c.target_logit.resize(steps), c.kl.resize(steps);
+    c.served_lse.resize(steps), c.served_entropy.resize(steps);
     c.top_ids.resize(tops), c.top_logits.resize(tops);
     c.top_reference_logits.resize(tops), c.top_reference_mass_before.resize(tops);
     c.logits.resize(logits), c.hidden.resize(shape_.hidden ? steps * shape_.hidden_size : 0);
@@ -151,19 +152,21 @@ void PairedBlock::compute_precision(std::size_t p, std::int64_t row, std::int32_
                                     std::int64_t step, Scratch& scratch,
                                     schemas::PrecisionColumns& columns) {
   const std::span<const float> logits = sinks_[p + 1].row(row);
-  const runtime::RowStatistics found = runtime::row_statistics(logits);
-  if (!found.valid || found.finite != shape_.vocab) {
+  const statistics::ExactRow exact = statistics::exact_row(logits);
+  if (!exact.valid || exact.finite != shape_.vocab) {
     throw base::FailedError("a logit is not finite");
   }
+  const runtime::RowStatistics served = scratch.scan.assign(logits);
   statistics::ReferenceRow& reference = scratch.reference;
-  columns.lse[step] = found.lse;
-  columns.entropy[step] = found.entropy;
+  columns.lse[step] = exact.lse;
+  columns.entropy[step] = exact.entropy;
+  columns.served_lse[step] = served.lse;
+  columns.served_entropy[step] = served.entropy;
   columns.target_logit[step] = logits[target];
-  columns.kl[step] = static_cast<float>(reference.kl_to(logits, found.lse));
+  columns.kl[step] = static_cast<float>(reference.kl_to(logits, exact.lse));
 
   const std::int64_t first = step * shape_.top;
-  runtime::top_k(logits, shape_.top, columns.top_ids.data() + first,
-                 columns.top_logits.data() + first, scratch.top.data());
+  scratch.scan.top(columns.top_ids.data() + first, columns.top_logits.data() + first);
   const auto top = std::span(columns.top_ids).subspan(first, shape_.top);
   reference.masses_before(top, columns.top_reference_mass_before.data() + first);
   for (std::int64_t i = 0; i < shape_.top; ++i) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/model/decoder.hpp"
+#include "runtime/row_scan.hpp"
 #include "schemas/trace/trace.hpp"
 #include "statistics/reference_row.hpp"
 
@@ -87,7 +88,7 @@ class PairedBlock {
     explicit Scratch(const BlockShape& shape);
     statistics::ReferenceRow reference;
     statistics::RowOrder ranks;
-    std::vector<std::uint64_t> top;
+    runtime::RowScan scan;
   };
 
   void check_rows(PrecisionGroup group, std::size_t expected, const std::string& where) const;

@@ -1,5 +1,5 @@
 #include "base/exp.hpp"
-#include "runtime/window.hpp"
+#include "runtime/adaptive_window.hpp"
 
 namespace dgap::runtime {
 

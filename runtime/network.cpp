@@ -12,7 +12,7 @@ namespace {
 
 using base::kLanes;
 
-constexpr int kRows = 4;  // rows that share one read of the weights
+constexpr int kRows = 8;  // rows that share one read of the weights
 
 /// To what the kernel of rows takes at a time: half of it takes longer.
 int padded(int n) { return (n + 2 * kLanes - 1) / (2 * kLanes) * (2 * kLanes); }

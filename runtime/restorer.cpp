@@ -6,9 +6,9 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "runtime/adaptive_window.hpp"
 #include "runtime/features.hpp"
 #include "runtime/row_io.hpp"
-#include "runtime/window.hpp"
 
 namespace dgap::runtime {
 namespace {
@@ -59,14 +59,14 @@ Restorer::Restorer(const schemas::Bundle& bundle, const schemas::PrecisionEntry&
       escalate_tau_(entry.escalate_tau.value_or(1.0)),  // no score is above 1
       detector_(entry.detector, bundle.tensors),
       corrector_(entry.corrector, bundle.tensors),
+      scan_(vocab_size_, window_),
       row_(static_cast<std::size_t>(vocab_size_)),
       hidden_(static_cast<std::size_t>(corrector_.hidden_size())),
       values_(static_cast<std::size_t>(window_)),
       edited_(static_cast<std::size_t>(window_)),
       ids_(static_cast<std::size_t>(window_)),
       detector_scratch_(detector_.scratch_floats()),
-      corrector_scratch_(corrector_.scratch(window_)),
-      top_k_scratch_(top_k_scratch(vocab_size_, window_) / sizeof(std::uint64_t) + 1) {}
+      corrector_scratch_(corrector_.scratch(window_)) {}
 
 void Restorer::run(const dgap_logits& view, bool edit, dgap_result* results, const Context* context,
                    const dgap_logits* hidden) noexcept {
@@ -85,12 +85,9 @@ void Restorer::run(const dgap_logits& view, bool edit, dgap_result* results, con
 dgap_result Restorer::run_row(std::byte* row, const dgap_logits& view, bool edit,
                               const Context* context, const float* hidden) {
   constexpr float kNoRisk = std::numeric_limits<float>::quiet_NaN();
-  const std::span<const float> logits(load_row(row, view, vocab_size_, row_.data()),
-                                      static_cast<std::size_t>(vocab_size_));
-  const RowStatistics statistics = row_statistics(logits);
+  const RowStatistics statistics = scan_.assign(row_of(row, view, vocab_size_, row_.data()));
   if (!statistics.valid) return {DGAP_REJECTED, 0, kNoRisk};
-  const std::int64_t most =
-      top_k(logits, window_, ids_.data(), values_.data(), top_k_scratch_.data());
+  const std::int64_t most = scan_.top(ids_.data(), values_.data());
   const auto k = static_cast<std::int32_t>(adaptive_window(
       {values_.data(), static_cast<std::size_t>(most)}, statistics.lse, window_mass_));
   const std::span<const float> window(values_.data(), static_cast<std::size_t>(k));

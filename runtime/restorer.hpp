@@ -7,6 +7,7 @@
 #include "runtime/include/dgap/runtime.h"
 #include "runtime/models.hpp"
 #include "runtime/rate_controller.hpp"
+#include "runtime/row_scan.hpp"
 #include "schemas/bundle/bundle.hpp"
 
 namespace dgap::runtime {
@@ -62,14 +63,14 @@ class Restorer {
   RateController* controller_ = nullptr;
   Detector detector_;
   Corrector corrector_;
-  std::vector<float> row_;         // [vocab_size], where the caller's row is not contiguous f32
+  RowScan scan_;
+  std::vector<float> row_;         // [vocab_size], where the caller's row is not as Row takes it
   std::vector<float> hidden_;      // [hidden_size], likewise
   std::vector<float> values_;      // [window] logits, descending
   std::vector<float> edited_;      // [window] corrected
   std::vector<std::int32_t> ids_;  // [window]
   std::vector<float> detector_scratch_;
   Corrector::Scratch corrector_scratch_;
-  std::vector<std::uint64_t> top_k_scratch_;
   float phi_[kDetectorWidth] = {};
 };
 

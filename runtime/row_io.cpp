@@ -82,6 +82,15 @@ const float* load_row(const std::byte* row, const dgap_logits& view, std::int64_
   return buffer;
 }
 
+Row row_of(const std::byte* row, const dgap_logits& view, std::int64_t count, float* buffer) {
+  const auto n = static_cast<std::size_t>(count);
+  const bool aligned = reinterpret_cast<std::uintptr_t>(row) % alignof(std::uint16_t) == 0;
+  if (view.dtype == DGAP_BF16 && view.element_stride == 2 && aligned) {
+    return Row(std::span(reinterpret_cast<const std::uint16_t*>(row), n));
+  }
+  return Row(std::span(load_row(row, view, count, buffer), n));
+}
+
 void store_logit(std::byte* row, const dgap_logits& view, std::int64_t id, float value) {
   std::byte* const to = row + id * view.element_stride;
   if (view.dtype == DGAP_F32) {

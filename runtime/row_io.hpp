@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "runtime/include/dgap/runtime.h"
+#include "runtime/row.hpp"
 
 /// Rows of logits in the caller's memory: any of the three types, any strides, no alignment needed.
 namespace dgap::runtime {
@@ -14,6 +15,9 @@ std::size_t element_size(std::int32_t dtype);
 /// `buffer` [count], filled.
 const float* load_row(const std::byte* row, const dgap_logits& view, std::int64_t count,
                       float* buffer);
+
+/// The same as a Row, which holds contiguous bf16 as it is too.
+Row row_of(const std::byte* row, const dgap_logits& view, std::int64_t count, float* buffer);
 
 /// Writes one logit (finite), rounded half to even; beyond the type's range its largest finite
 /// number.

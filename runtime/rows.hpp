@@ -67,6 +67,7 @@ DGAP_INLINE void multiply_rows(const RowsProduct<Real>& p, std::int64_t row) {
 template <class Real>
 DGAP_INLINE void multiply(const RowsProduct<Real>& p, std::int64_t count) {
   std::int64_t r = 0;
+  for (; r + 8 <= count; r += 8) multiply_rows<8>(p, r);
   for (; r + 4 <= count; r += 4) multiply_rows<4>(p, r);
   if (count - r == 3) return multiply_rows<3>(p, r);
   if (count - r == 2) return multiply_rows<2>(p, r);

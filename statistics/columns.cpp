@@ -3,7 +3,8 @@
 #include <limits>
 
 #include "base/error.hpp"
-#include "runtime/window.hpp"
+#include "runtime/row_scan.hpp"
+#include "statistics/exact_row.hpp"
 #include "statistics/reference_row.hpp"
 
 namespace dgap::statistics {
@@ -17,8 +18,9 @@ Row row_of(const std::vector<float>& logits, std::int64_t step, std::int64_t voc
 
 /// Scratch of one pass over a part.
 struct Scratch {
+  Scratch(std::int64_t vocab, std::int64_t top) : scan(vocab, top) {}
   RowOrder ranks;
-  std::vector<std::uint64_t> top;
+  runtime::RowScan scan;
 };
 
 void append_reference(const ReferenceRow& row, std::int32_t target, std::int64_t top,
@@ -38,15 +40,14 @@ void append_reference(const ReferenceRow& row, std::int32_t target, std::int64_t
 }
 
 /// The first `top` tokens in order: those of logit -inf come after all others, by id.
-void append_top(Row logits, std::int64_t top, std::vector<std::uint64_t>& scratch,
+void append_top(Row logits, std::int64_t top, runtime::RowScan& scan,
                 schemas::PrecisionColumns& columns) {
   const std::size_t first = columns.top_ids.size();
   columns.top_ids.resize(first + top);
   columns.top_logits.resize(first + top);
-  scratch.resize(runtime::top_k_scratch(logits.size(), top) / sizeof(std::uint64_t) + 1);
   std::int32_t* const ids = columns.top_ids.data() + first;
   float* const values = columns.top_logits.data() + first;
-  std::int64_t found = runtime::top_k(logits, top, ids, values, scratch.data());
+  std::int64_t found = scan.top(ids, values);
   constexpr float kMasked = -std::numeric_limits<float>::infinity();
   for (std::int32_t id = 0; found < top; ++id) {
     if (logits[id] != kMasked) continue;
@@ -58,13 +59,16 @@ void append_top(Row logits, std::int64_t top, std::vector<std::uint64_t>& scratc
 void append_precision(ReferenceRow& reference, std::span<const std::int32_t> candidates, Row logits,
                       std::int32_t target, std::int64_t top, Scratch& scratch,
                       schemas::PrecisionColumns& columns) {
-  const runtime::RowStatistics statistics = runtime::row_statistics(logits);
-  columns.lse.push_back(statistics.lse);
-  columns.entropy.push_back(statistics.entropy);
+  const ExactRow exact = exact_row(logits);
+  const runtime::RowStatistics served = scratch.scan.assign(logits);
+  columns.lse.push_back(exact.lse);
+  columns.entropy.push_back(exact.entropy);
+  columns.served_lse.push_back(served.lse);
+  columns.served_entropy.push_back(served.entropy);
   columns.target_logit.push_back(logits[target]);
-  columns.kl.push_back(static_cast<float>(reference.kl_to(logits, statistics.lse)));
+  columns.kl.push_back(static_cast<float>(reference.kl_to(logits, exact.lse)));
 
-  append_top(logits, top, scratch.top, columns);
+  append_top(logits, top, scratch.scan, columns);
   const auto ids = std::span(columns.top_ids).last(top);
   for (const std::int32_t id : ids) {
     columns.top_reference_logits.push_back(reference.logits()[id]);
@@ -95,7 +99,7 @@ void recompute_columns(schemas::TracePart& part, double alpha_max) {
   reference.candidate_first.push_back(0);
   std::vector<schemas::PrecisionColumns> precisions(part.columns.size());
   ReferenceRow row(vocab, part.top, alpha_max);
-  Scratch scratch;
+  Scratch scratch(vocab, part.top);
   for (std::int64_t step = 0; step < part.steps(); ++step) {
     const std::int32_t target = part.step_target[step];
     row.assign(row_of(part.reference.logits, step, vocab));

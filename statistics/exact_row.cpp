@@ -1,12 +1,13 @@
+#include "statistics/exact_row.hpp"
+
 #include <algorithm>
 #include <limits>
 
 #include "base/exp.hpp"
 #include "base/log.hpp"
 #include "base/multiversion.hpp"
-#include "runtime/window.hpp"
 
-namespace dgap::runtime {
+namespace dgap::statistics {
 namespace {
 
 using base::kLanes;
@@ -116,15 +117,15 @@ DGAP_MULTIVERSION Sums kept_exponential_sums(const float* z, std::int64_t n, dou
 
 }  // namespace
 
-RowStatistics row_statistics(std::span<const float> logits) {
+ExactRow exact_row(std::span<const float> logits) {
   Exponentials none;
-  return row_statistics(logits, none);
+  return exact_row(logits, none);
 }
 
-RowStatistics row_statistics(std::span<const float> logits, Exponentials& exponentials) {
+ExactRow exact_row(std::span<const float> logits, Exponentials& exponentials) {
   const auto n = static_cast<std::int64_t>(logits.size());
   const Extent extent = extent_of(logits.data(), n);
-  RowStatistics row;
+  ExactRow row;
   row.finite = extent.finite;
   if (!extent.valid || extent.finite == 0) return row;
   double* const kept = exponentials.values;
@@ -138,4 +139,4 @@ RowStatistics row_statistics(std::span<const float> logits, Exponentials& expone
   return row;
 }
 
-}  // namespace dgap::runtime
+}  // namespace dgap::statistics

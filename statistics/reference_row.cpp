@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/exp.hpp"
-#include "runtime/window.hpp"
+#include "statistics/exact_row.hpp"
 #include "statistics/sums.hpp"
 
 namespace dgap::statistics {
@@ -35,8 +35,8 @@ void ReferenceRow::assign(std::span<const float> logits) {
     throw base::FailedError("a reference row has " + std::to_string(logits.size()) +
                             " logits, expected " + std::to_string(width_));
   }
-  runtime::Exponentials exponentials{exponential_.data()};
-  const runtime::RowStatistics statistics = runtime::row_statistics(logits, exponentials);
+  Exponentials exponentials{exponential_.data()};
+  const ExactRow statistics = exact_row(logits, exponentials);
   if (!statistics.valid) {
     throw base::FailedError("a reference row has NaN or +inf among its logits, or no finite one");
   }

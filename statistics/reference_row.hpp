@@ -22,7 +22,7 @@ class ReferenceRow {
   void assign(std::span<const float> logits);
 
   std::span<const float> logits() const { return logits_; }
-  double lse() const { return lse_; }  // runtime::row_statistics
+  double lse() const { return lse_; }  // exact_row
   float entropy() const { return entropy_; }
   std::int64_t finite() const { return finite_; }  // tokens of logit > -inf
   /// The beginning of the order, at least its first `top` tokens and C(alpha).
@@ -39,7 +39,7 @@ class ReferenceRow {
     return order().first(static_cast<std::size_t>(candidates_));
   }
   /// KL(reference || other), nats, f64 sums over the full vocabulary; other_lse from
-  /// row_statistics. Exactly 0 for the reference itself, +inf where `other` rules out a token that
+  /// exact_row. Exactly 0 for the reference itself, +inf where `other` rules out a token that
   /// the reference does not.
   double kl_to(std::span<const float> other, double other_lse) const;
 

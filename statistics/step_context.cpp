@@ -24,7 +24,7 @@ runtime::CorrectorStep StepContext::corrector_step(const runtime::Corrector& cor
                                                    const schemas::TracePart& trace,
                                                    std::size_t precision, std::int64_t step,
                                                    const StepWindow& window, const float* phi) {
-  runtime::CorrectorStep seen{phi, window.logits(), window.lse(), window.ids()};
+  runtime::CorrectorStep seen{phi, window.logits(), window.served_lse(), window.ids()};
   if (corrector.takes_context()) seen.context = &at(trace, step);
   if (!corrector.takes_hidden()) return seen;
   const auto& states = trace.columns[precision].hidden;

@@ -9,7 +9,7 @@
 #include "base/exp.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
-#include "runtime/window.hpp"
+#include "runtime/adaptive_window.hpp"
 #include "statistics/sums.hpp"
 
 namespace dgap::statistics {
@@ -31,6 +31,10 @@ std::int64_t window_size(const schemas::TracePart& trace, std::size_t precision,
   const float* const logits = trace.columns[precision].top_logits.data() + step * trace.top;
   while (k > 0 && logits[k - 1] == -kInfinity) --k;
   return k;
+}
+
+double served_lse_of(const schemas::PrecisionColumns& columns, std::int64_t step) {
+  return columns.served_lse.empty() ? columns.lse[step] : columns.served_lse[step];
 }
 
 /// Mass of the window's tokens that belong to C(alpha), Eq. 7.
@@ -64,7 +68,7 @@ void coverage_by_size(const schemas::TracePart& trace, std::size_t precision, st
   const std::int64_t size = window_size(trace, precision, step, k), row = step * trace.top;
   held.resize(size);
   covered.resize(size);
-  exponentiate(columns.top_logits.data() + row, size, columns.lse[step], held.data());
+  exponentiate(columns.top_logits.data() + row, size, served_lse_of(columns, step), held.data());
   exponentiate(columns.top_reference_logits.data() + row, size, trace.reference.lse[step],
                covered.data());
   double mass = 0.0, inside = 0.0;
@@ -99,8 +103,9 @@ void StepWindow::assign(const schemas::TracePart& trace, std::size_t precision, 
                         double alpha, int k, double mass) {
   const schemas::PrecisionColumns& columns = trace.columns[precision];
   const std::int64_t most = window_size(trace, precision, step, k), row = step * trace.top;
-  const std::int64_t size = runtime::adaptive_window(
-      {columns.top_logits.data() + row, static_cast<std::size_t>(most)}, columns.lse[step], mass);
+  const std::int64_t size =
+      runtime::adaptive_window({columns.top_logits.data() + row, static_cast<std::size_t>(most)},
+                               served_lse_of(columns, step), mass);
   if (size == trace.top && size < trace.header.vocab_size) {
     throw base::FailedError("a window of " + std::to_string(size) +
                             " candidates needs trace.top > " + std::to_string(size) +
@@ -110,10 +115,12 @@ void StepWindow::assign(const schemas::TracePart& trace, std::size_t precision, 
   logits_ = {columns.top_logits.data() + row, ids_.size()};
   reference_logits_ = {columns.top_reference_logits.data() + row, ids_.size()};
   lse_ = columns.lse[step];
+  served_lse_ = served_lse_of(columns, step);
   reference_lse_ = trace.reference.lse[step];
   reference_nll_ = reference_lse_ - trace.reference.target_logit[step];
   kl_ = columns.kl[step];
   entropy_ = columns.entropy[step];
+  served_entropy_ = columns.served_entropy.empty() ? entropy_ : columns.served_entropy[step];
   target_logit_ = columns.target_logit[step];
   const auto slot = std::find(ids_.begin(), ids_.end(), trace.step_target[step]);
   target_slot_ = slot == ids_.end() ? -1 : static_cast<std::int32_t>(slot - ids_.begin());

@@ -48,6 +48,9 @@ class StepWindow {
   double lse() const { return lse_; }
   double reference_lse() const { return reference_lse_; }
   float entropy() const { return entropy_; }
+  /// The two of which the runtime makes features.
+  double served_lse() const { return served_lse_; }
+  float served_entropy() const { return served_entropy_; }
   double coverage() const { return coverage_; }  // c_t(K)
   double drift() const { return drift_; }        // d_loc before correction, Eq. 8
   /// y_t = [d_loc > epsilon and c_t >= rho_c], Eq. 9.
@@ -85,7 +88,8 @@ class StepWindow {
   std::span<const std::int32_t> ids_;
   std::span<const float> logits_, reference_logits_;
   double lse_ = 0, reference_lse_ = 0, reference_nll_ = 0, kl_ = 0;
-  float entropy_ = 0, target_logit_ = 0;
+  double served_lse_ = 0;
+  float entropy_ = 0, served_entropy_ = 0, target_logit_ = 0;
   std::int32_t target_slot_ = -1;  // in the window, or -1
   std::int32_t reference_top_ = 0;
   std::int32_t next_id_ = -1;  // the best token outside the window; -1: there is none

@@ -116,10 +116,10 @@ void fill_step(const statistics::StepWindow& w, const schemas::Config& config, S
   std::fill(logits + w.k(), logits + s.stride, w.logits().back());
   std::copy(w.ids().begin(), w.ids().end(), s.ids.begin() + step * s.stride);
   s.size[step] = w.k();
-  s.lse[step] = w.lse();
+  s.lse[step] = w.served_lse();
   s.label[step] = w.risky(config.labels.epsilon, config.labels.rho_c) ? 1 : 0;
   s.uncovered[step] = w.uncovered(config.labels.epsilon, config.labels.rho_c) ? 1 : 0;
-  runtime::detector_features(w.logits(), w.lse(), w.entropy(),
+  runtime::detector_features(w.logits(), w.served_lse(), w.served_entropy(),
                              s.features.data() + step * kDetectorWidth);
   const bool extended = config.corrector.objective == "extended";
   s.has_tail[step] = extended && w.has_tail() ? 1 : 0;

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/stop.hpp"
-#include "runtime/window.hpp"
+#include "statistics/exact_row.hpp"
 #include "statistics/reference_row.hpp"
 
 namespace dgap::calibrator {
@@ -22,7 +22,7 @@ class Keep : public engine::LogitsSink {
     kept_.insert(kept_.end(), logits, logits + rows * width_);
     for (std::int64_t r = 0; r < rows; ++r) {
       const std::span row(logits + r * width_, static_cast<std::size_t>(width_));
-      lse_.push_back(runtime::row_statistics(row).lse);
+      lse_.push_back(statistics::exact_row(row).lse);
     }
   }
 
@@ -42,7 +42,7 @@ class Bank::Score : public engine::LogitsSink {
   void take(std::int64_t first, std::int64_t rows, const float* logits, const float*) override {
     for (std::int64_t r = 0; r < rows; ++r) {
       const std::span row(logits + r * width_, static_cast<std::size_t>(width_));
-      const double lse = runtime::row_statistics(row).lse;
+      const double lse = statistics::exact_row(row).lse;
       if (case_.prompt)
         add_answer(row, lse, case_.tokens[static_cast<std::size_t>(case_.prefix + first + r + 1)]);
       else

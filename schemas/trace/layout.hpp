@@ -18,7 +18,7 @@ struct Extents {
 };
 
 /// What a reader may leave out, or a trace may lack.
-enum class Content { always, candidates, hidden, logits };
+enum class Content { always, candidates, served, hidden, logits };
 
 /// One dataset: `rows`, or `rows` x `width` where width > 0.
 struct Dataset {
@@ -59,6 +59,11 @@ void for_each_precision(Columns& c, const Extents& e, Visit visit) {
   visit(Dataset{"lse", e.steps, 0, "nat", "log-sum-exp of the logits"}, c.lse);
   visit(Dataset{"entropy", e.steps, 0, "nat", "entropy of the next-token distribution"}, c.entropy);
   visit(Dataset{"target_logit", e.steps, 0, "1", "logit of the target token"}, c.target_logit);
+  visit(Dataset{"served/lse", e.steps, 0, "nat", "log-sum-exp of the logits as the runtime has it",
+                served},
+        c.served_lse);
+  visit(Dataset{"served/entropy", e.steps, 0, "nat", "entropy as the runtime has it", served},
+        c.served_entropy);
   visit(Dataset{"kl", e.steps, 0, "nat", "KL(reference || this), full vocabulary"}, c.kl);
   visit(Dataset{"top/ids", e.steps, e.top, "1",
                 "ids of the M largest logits, by (logit descending, id ascending)"},

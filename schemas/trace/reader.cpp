@@ -87,6 +87,8 @@ class ColumnReader {
     switch (content) {
       case Content::candidates:
         return selection_.reference_candidates;
+      case Content::served:
+        return file_.exists(name);
       case Content::hidden:
         return selection_.hidden && file_.exists(name);
       case Content::logits:

@@ -47,6 +47,8 @@ struct ReferenceColumns {
 struct PrecisionColumns {
   std::vector<double> lse;
   std::vector<float> entropy, target_logit;
+  std::vector<double> served_lse;     // as runtime::RowScan has them: of what features are made
+  std::vector<float> served_entropy;  // where both are empty (older traces), of the exact ones
   std::vector<float> kl;              // KL(reference || this), nats, full vocabulary, summed in f64
   std::vector<std::int32_t> top_ids;  // [N, M] in this decode's order
   std::vector<float> top_logits;      // [N, M]

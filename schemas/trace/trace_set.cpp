@@ -63,6 +63,8 @@ void append_steps(TracePart& to, const TracePart& from, std::int64_t first, std:
     append_rows(c.lse, d.lse, first, end);
     append_rows(c.entropy, d.entropy, first, end);
     append_rows(c.target_logit, d.target_logit, first, end);
+    append_rows(c.served_lse, d.served_lse, first, end);
+    append_rows(c.served_entropy, d.served_entropy, first, end);
     append_rows(c.kl, d.kl, first, end);
     append_rows(c.top_ids, d.top_ids, first, end, top);
     append_rows(c.top_logits, d.top_logits, first, end, top);

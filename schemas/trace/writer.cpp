@@ -78,9 +78,10 @@ class ColumnGroup {
 
   template <class T>
   void operator()(const Dataset& dataset, const std::vector<T>& column) {
-    if (column.empty() &&
-        (dataset.content == Content::hidden || dataset.content == Content::logits))
-      return;
+    const Content content = dataset.content;
+    const bool optional =
+        content == Content::served || content == Content::hidden || content == Content::logits;
+    if (column.empty() && optional) return;
     const std::string_view name = dataset.name;
     const std::size_t slash = name.find('/');
     if (slash == std::string_view::npos) return hdf5::write_column(group_, dataset, column, where_);

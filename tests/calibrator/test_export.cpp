@@ -10,7 +10,7 @@
 #include "calibrator/calibrator.hpp"
 #include "engine/formats/open_weights.hpp"
 #include "runtime/restorer.hpp"
-#include "runtime/window.hpp"
+#include "statistics/exact_row.hpp"
 #include "schemas/results/results.hpp"
 #include "statistics/reference_row.hpp"
 #include "tests/calibrator/run_fixture.hpp"
@@ -66,7 +66,7 @@ Served serve(const schemas::TracePart& trace, std::size_t precision,
     dgap_result result;
     restorer.run(view, true, &result);
     reference.assign(testing::row(trace.reference.logits, step, vocab));
-    const double lse = runtime::row_statistics(row).lse;
+    const double lse = statistics::exact_row(row).lse;
     served.kl += reference.kl_to(row, lse) / static_cast<double>(trace.steps());
     served.nll += (lse - row[trace.step_target[step]]) / static_cast<double>(trace.steps());
     served.rate += (result.verdict == DGAP_RESTORE) / static_cast<double>(trace.steps());

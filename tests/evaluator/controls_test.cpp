@@ -7,7 +7,7 @@
 #include <functional>
 #include <numeric>
 
-#include "runtime/window.hpp"
+#include "statistics/exact_row.hpp"
 #include "statistics/reference_row.hpp"
 #include "tests/statistics/random_trace.hpp"
 
@@ -32,7 +32,7 @@ class ControlsTest : public ::testing::TestWithParam<RandomTrace> {
   /// Mass of the window in the row that the edit gives, from the full logits.
   double mass(std::int64_t step, const std::vector<float>& edited) const {
     const std::vector<float> row = edited_row(step, edited);
-    const double lse = runtime::row_statistics(row).lse;
+    const double lse = statistics::exact_row(row).lse;
     double sum = 0.0;
     for (const std::int32_t id : window_.ids()) sum += std::exp(row[id] - lse);
     return sum;
@@ -84,7 +84,7 @@ TEST_P(ControlsTest, ShiftChangesNothing) {
     for (float& logit : shifted) logit += 3.0f;
     statistics::ReferenceRow quantized(trace_.header.vocab_size, 1, 0.5);
     quantized.assign(row);
-    EXPECT_LE(quantized.kl_to(shifted, runtime::row_statistics(shifted).lse), 1e-6);
+    EXPECT_LE(quantized.kl_to(shifted, statistics::exact_row(shifted).lse), 1e-6);
     EXPECT_EQ(std::max_element(shifted.begin(), shifted.end()) - shifted.begin(),
               std::max_element(row.begin(), row.end()) - row.begin());
   });

@@ -20,14 +20,13 @@ namespace {
 
 using namespace dgap;
 
-constexpr std::int64_t kVocabulary = 64;
-constexpr int kWindow = 5;
-
 /// One form of bundle: what it takes from the toy's precision, and what it changes.
 struct Form {
   const char* name;
   const char* precision;
   void (*change)(schemas::Bundle&, schemas::PrecisionEntry&);
+  std::int64_t vocabulary = 64;
+  int window = 5;
 };
 
 void keep(schemas::Bundle&, schemas::PrecisionEntry&) {}
@@ -53,19 +52,27 @@ void escalate(schemas::Bundle& bundle, schemas::PrecisionEntry& entry) {
 
 void adapt(schemas::Bundle&, schemas::PrecisionEntry& entry) { entry.window_mass = 0.6; }
 
+void restore_all(schemas::Bundle&, schemas::PrecisionEntry& entry) { entry.tau = 0.0; }
+
 void follow_rate(schemas::Bundle&, schemas::PrecisionEntry& entry) {
   entry.online = schemas::OnlineRate{0.4, 0.05, 0.1, 0.9};
 }
 
-constexpr Form kForms[] = {{"linear", "linear", keep},           {"mlp", "mlp", keep},
-                           {"transformer", "transformer", keep}, {"window", "window", keep},
-                           {"context", "context", keep},         {"tokens", "hidden", take_tokens},
-                           {"hidden", "hidden", keep},           {"escalate", "linear", escalate},
-                           {"adaptive", "always", adapt},        {"online", "mlp", follow_rate}};
+constexpr Form kForms[] = {{"linear", "linear", keep},
+                           {"mlp", "mlp", keep},
+                           {"transformer", "transformer", keep},
+                           {"window", "window", keep},
+                           {"context", "context", keep},
+                           {"tokens", "hidden", take_tokens},
+                           {"hidden", "hidden", keep},
+                           {"escalate", "linear", escalate},
+                           {"adaptive", "always", adapt},
+                           {"online", "mlp", follow_rate},
+                           {"long-rows", "mlp", restore_all, 5000, 80}};
 
 /// The form's one precision and the tensors that it uses.
 schemas::Bundle bundle_of(const Form& form, std::uint64_t seed) {
-  schemas::Bundle bundle = test::toy_context_bundle(kVocabulary, kWindow, seed);
+  schemas::Bundle bundle = test::toy_context_bundle(form.vocabulary, form.window, seed);
   schemas::PrecisionEntry entry = bundle.precisions.at(form.precision);
   form.change(bundle, entry);
   bundle.precisions = {{form.name, entry}};
@@ -78,8 +85,9 @@ schemas::Bundle bundle_of(const Form& form, std::uint64_t seed) {
   return bundle;
 }
 
-/// Rows of each kind and type.
-std::vector<test::ServedRow> rows(std::uint64_t seed) {
+/// Rows of each kind and type; of long ones, which are summed in two ways (runtime/row_scan.hpp),
+/// two do.
+std::vector<test::ServedRow> rows(std::int64_t width, std::uint64_t seed) {
   base::Random random(seed, "rows");
   std::vector<test::ServedRow> rows;
   const auto add = [&](std::int32_t dtype, const std::vector<float>& logits) {
@@ -92,18 +100,23 @@ std::vector<test::ServedRow> rows(std::uint64_t seed) {
     }
     rows.push_back(row);
   };
+  if (width > 1000) {
+    add(DGAP_F32, test::random_row(width, 3, 0, random));
+    add(DGAP_BF16, test::random_row(width, 4, 0, random));
+    return rows;
+  }
   for (const double spread : {0.5, 1.0, 3.0, 8.0})
-    add(DGAP_F32, test::random_row(kVocabulary, spread, 0, random));
-  add(DGAP_F32, test::random_row(kVocabulary, 2, 0.5, random));  // ties
-  std::vector<float> masked = test::random_row(kVocabulary, 3, 0, random);
+    add(DGAP_F32, test::random_row(width, spread, 0, random));
+  add(DGAP_F32, test::random_row(width, 2, 0.5, random));  // ties
+  std::vector<float> masked = test::random_row(width, 3, 0, random);
   for (std::size_t i = 0; i < masked.size(); ++i) {
     if (i % 16 != 3) masked[i] = -test::kInfinity;  // fewer are left than the window holds
   }
   add(DGAP_F32, masked);
   masked[3] = test::kNaN;
   add(DGAP_F32, masked);
-  add(DGAP_F16, test::random_row(kVocabulary, 2, 0, random));
-  add(DGAP_BF16, test::random_row(kVocabulary, 2, 0, random));
+  add(DGAP_F16, test::random_row(width, 2, 0, random));
+  add(DGAP_BF16, test::random_row(width, 2, 0, random));
   return rows;
 }
 
@@ -117,9 +130,12 @@ void make(const std::filesystem::path& folder, const std::string& prefix, const 
   const schemas::Bundle bundle = bundle_of(form, seed);
   test::write_toy_bundle(place, bundle);
   const schemas::PrecisionEntry& entry = bundle.precisions.at(form.name);
-  test::Fixture fixture{form.name,  test::toy_text(kVocabulary, 50, seed),
-                        {},         entry.online.has_value(),
-                        rows(seed), 0};
+  test::Fixture fixture{form.name,
+                        test::toy_text(form.vocabulary, 50, seed),
+                        {},
+                        entry.online.has_value(),
+                        rows(form.vocabulary, seed),
+                        0};
   if (entry.corrector.takes("hidden")) fixture.hidden = test::toy_hidden(seed);
   test::write_fixture(place.string() + ".json", test::serve(place, fixture));
   std::printf("%s\n", place.c_str());

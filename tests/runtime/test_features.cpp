@@ -4,7 +4,7 @@
 #include <map>
 
 #include "runtime/features.hpp"
-#include "runtime/window.hpp"
+#include "runtime/row_scan.hpp"
 #include "tests/runtime/rows.hpp"
 
 namespace dgap::runtime {
@@ -70,12 +70,10 @@ struct Window {
 };
 
 Window window_of(const std::vector<float>& row, std::int64_t k) {
-  Window window{std::vector<float>(static_cast<std::size_t>(k)), row_statistics(row)};
+  RowScan scan(std::ssize(row), k);
+  Window window{std::vector<float>(static_cast<std::size_t>(k)), scan.assign(Row(row))};
   std::vector<std::int32_t> ids(window.values.size());
-  std::vector<std::uint64_t> scratch(top_k_scratch(static_cast<std::int64_t>(row.size()), k) / 8 +
-                                     1);
-  window.values.resize(
-      static_cast<std::size_t>(top_k(row, k, ids.data(), window.values.data(), scratch.data())));
+  window.values.resize(static_cast<std::size_t>(scan.top(ids.data(), window.values.data())));
   return window;
 }
 

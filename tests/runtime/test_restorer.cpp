@@ -13,7 +13,7 @@
 #include "runtime/features.hpp"
 #include "runtime/include/dgap/runtime.h"
 #include "runtime/models.hpp"
-#include "runtime/window.hpp"
+#include "runtime/row_scan.hpp"
 #include "tests/runtime/rows.hpp"
 #include "tests/runtime/toy_bundle.hpp"
 
@@ -75,15 +75,15 @@ TEST_F(RestorerTest, IsTheTrainersForwardPassBitForBit) {
     const runtime::Corrector corrector(entry.corrector, bundle_.tensors);
     std::vector<float> detector_scratch(detector.scratch_floats());
     runtime::Corrector::Scratch corrector_scratch = corrector.scratch(kWindow);
-    std::vector<std::uint64_t> top_scratch(runtime::top_k_scratch(kVocabulary, kWindow) / 8 + 1);
+    runtime::RowScan scan(kVocabulary, kWindow);
     base::Random random(11);
     for (int i = 0; i < 40; ++i) {
       std::vector<float> row = test::random_row(kVocabulary, 1.0 + i * 0.2, 0, random);
       std::vector<float> expected = row;
-      const runtime::RowStatistics statistics = runtime::row_statistics(row);
+      const runtime::RowStatistics statistics = scan.assign(runtime::Row(row));
       std::vector<std::int32_t> ids(kWindow);
       std::vector<float> window(kWindow), delta(kWindow), phi(runtime::kDetectorWidth);
-      runtime::top_k(row, kWindow, ids.data(), window.data(), top_scratch.data());
+      scan.top(ids.data(), window.data());
       runtime::detector_features(window, statistics.lse, statistics.entropy, phi.data());
       const float risk = detector.risk(phi.data(), detector_scratch.data());
       const bool correct = entry.mode == "always" || risk > entry.tau;

@@ -13,7 +13,7 @@
 #include "base/random.hpp"
 #include "runtime/features.hpp"
 #include "runtime/restorer.hpp"
-#include "runtime/window.hpp"
+#include "runtime/row_scan.hpp"
 #include "tests/runtime/counting_new.hpp"
 #include "tests/runtime/level.hpp"
 #include "tests/runtime/rows.hpp"
@@ -22,7 +22,7 @@
 namespace dgap::runtime {
 namespace {
 
-constexpr std::int64_t kVocabulary = 3001;
+constexpr std::int64_t kVocabulary = 5003;  // not so few that all of a row is summed in f64
 constexpr int kWindow = 77;
 
 TEST(Restorer, AllocatesNothingAfterCreation) {
@@ -139,12 +139,13 @@ TEST(Restorer, EscalatesBeforeItRestores) {
   entry.escalate_tau = 0.5;
   const Detector detector(entry.detector, bundle.tensors);
   std::vector<float> scratch(detector.scratch_floats()), phi(kDetectorWidth);
+  RowScan scan(kVocabulary, kWindow);
   int escalated = 0;
   const std::vector<dgap_result> results = run("mlp");
   EXPECT_EQ(results[0].verdict, DGAP_REJECTED);
   for (std::int64_t r = 1; r < kRows; ++r) {
     const auto row = std::span(rows).subspan(r * kVocabulary, kVocabulary);
-    const RowStatistics statistics = row_statistics(row);
+    const RowStatistics statistics = scan.assign(Row(row));
     std::vector<float> window(row.begin(), row.end());
     std::sort(window.begin(), window.end(), std::greater<>());
     window.resize(kWindow);

@@ -34,6 +34,8 @@ inline void expect_equal(const schemas::PrecisionColumns& a, const schemas::Prec
   EXPECT_EQ(a.lse, b.lse);
   EXPECT_EQ(a.entropy, b.entropy);
   EXPECT_EQ(a.target_logit, b.target_logit);
+  EXPECT_EQ(a.served_lse, b.served_lse);
+  EXPECT_EQ(a.served_entropy, b.served_entropy);
   EXPECT_EQ(a.kl, b.kl);
   EXPECT_EQ(a.top_ids, b.top_ids);
   EXPECT_EQ(a.top_logits, b.top_logits);
