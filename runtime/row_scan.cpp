@@ -13,7 +13,6 @@ namespace {
 
 constexpr int kBlock = RowColumns::kBlock;
 constexpr std::int64_t kHead = 64;          // logits, at least, whose exponentials are f64
-constexpr std::int64_t kMostHead = 1024;    // of them, kept at a time
 constexpr std::int64_t kMostCounted = 512;  // keys that count_ranks orders
 
 /// ranks[i] = how many keys are larger than keys[i]: for some hundreds of keys, vectors of
