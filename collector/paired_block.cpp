@@ -45,8 +45,7 @@ std::span<const float> PairedBlock::Sink::row(std::int64_t i) const {
 }
 
 PairedBlock::Scratch::Scratch(const BlockShape& shape)
-    : reference(shape.vocab, shape.top, shape.alpha_max),
-      scan(shape.vocab, shape.top) {}
+    : reference(shape.vocab, shape.top, shape.alpha_max), scan(shape.vocab, shape.top) {}
 
 PairedBlock::PairedBlock(const BlockShape& shape)
     : shape_(shape), ragged_(shape.rows), scratch_([this] { return Scratch(shape_); }) {

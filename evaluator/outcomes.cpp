@@ -63,7 +63,8 @@ Outcome outcome(const schemas::PrecisionEntry& entry, const runtime::Detector& d
   result.covered = window.coverage() >= entry.rho_c;
   result.quantized = window.before();
 
-  runtime::detector_features(logits, window.served_lse(), window.served_entropy(), scratch.phi.data());
+  runtime::detector_features(logits, window.served_lse(), window.served_entropy(),
+                             scratch.phi.data());
   result.risk = detector.risk(scratch.phi.data(), scratch.detector.data());
   result.escalation = detector.escalation(scratch.phi.data(), scratch.detector.data());
   result.escalated =

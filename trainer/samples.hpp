@@ -19,7 +19,7 @@ struct Samples {
   std::int64_t stride = 0;         // K padded to base::kLanes
   std::vector<std::int32_t> size;  // candidates of the step, at most K
   std::vector<float> features;  // [steps, kDetectorWidth], as runtime::detector_features gives them
-  std::vector<double> lse;      // of the quantised decode
+  std::vector<double> lse;      // of the quantised decode, as it is served
   std::vector<float> logits;    // [steps, stride] quantised
   bool takes_context = false, takes_hidden = false;
   std::int64_t vocab_size = 0, hidden_size = 0;

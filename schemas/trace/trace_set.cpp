@@ -105,6 +105,16 @@ void append_units(TracePart& to, const TracePart& from, std::string_view split) 
   }
 }
 
+/// Which of the columns that parts may lack this one has.
+std::vector<bool> optional_columns(const TracePart& part) {
+  std::vector<bool> present{!part.reference.logits.empty()};
+  for (const PrecisionColumns& c : part.columns) {
+    present.insert(present.end(), {!c.served_lse.empty(), !c.served_entropy.empty(),
+                                   !c.hidden.empty(), !c.logits.empty()});
+  }
+  return present;
+}
+
 TracePart empty_like(const TracePart& part) {
   TracePart empty;
   empty.header = part.header;
@@ -171,12 +181,19 @@ TracePart TraceSet::read(std::size_t part, const TraceSelection& selection) cons
 
 TracePart TraceSet::read_split(std::string_view split, const TraceSelection& selection) const {
   TracePart all;
+  std::vector<bool> columns;
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     if (!split.empty() && !holds(i, split)) continue;
     const TracePart part = read(i, selection);
-    if (all.units.empty()) all = empty_like(part);
+    if (all.units.empty()) all = empty_like(part), columns = optional_columns(part);
     if (part.top != all.top)
       throw base::IoError(parts_[i].path.string() + ": reference/top/ids: has another M");
+    if (optional_columns(part) != columns) {
+      throw base::IoError(
+          parts_[i].path.string() +
+          ": has not the same columns as the parts before (served, hidden, logits); "
+          "collect the traces again");
+    }
     append_units(all, part, split);
   }
   if (all.units.empty()) {

@@ -41,6 +41,17 @@ TEST(RoundTrip, FullWithHiddenStates) {
   expect_equal(read_trace_part(folder / "part.h5", kEverything), part);
 }
 
+TEST(RoundTrip, WhatTheRuntimeHas) {
+  const TemporaryFolder folder;
+  TracePart part = make_synthetic();
+  for (PrecisionColumns& c : part.columns) {
+    for (const double lse : c.lse) c.served_lse.push_back(lse + 1e-9);
+    for (const float entropy : c.entropy) c.served_entropy.push_back(entropy + 1e-6f);
+  }
+  write_trace_part(folder / "part.h5", part);
+  expect_equal(read_trace_part(folder / "part.h5"), part);
+}
+
 TEST(RoundTrip, ColumnsThatAreNotAskedForStayEmpty) {
   const TemporaryFolder folder;
   const TracePart part = make_synthetic({.full = true, .with_hidden = true});

@@ -97,6 +97,17 @@ TEST_F(TraceSetTest, BitsAreMeansOverUnits) {
                    first_.precisions[0].bits_per_element_key);
 }
 
+TEST_F(TraceSetTest, RefusesPartsWithOtherColumns) {
+  first_ = make_synthetic(), second_ = make_synthetic({.seed = 2});
+  for (PrecisionColumns& c : first_.columns) c.served_lse = c.lse, c.served_entropy = c.entropy;
+  write_trace_part(folder_ / "a.h5", first_);
+  write_trace_part(folder_ / "b.h5", second_);
+  write_trace_index(folder_.path(), {"a.h5", "b.h5"});
+  const TraceSet set(folder_.path());
+  EXPECT_THAT(message_of([&] { set.read_split(""); }),
+              HasSubstr("b.h5: has not the same columns as the parts before"));
+}
+
 TEST_F(TraceSetTest, RefusesPartsOfOtherRuns) {
   first_ = make_synthetic(), second_ = make_synthetic({.seed = 2});
   second_.header.cpu_isa = "avx512";
